@@ -1,0 +1,433 @@
+//! What names one operation.
+//!
+//! 1. A key is a *scope* (a function, or service + route + caller) and an *id* (event source + id, a natural
+//!    business key, a client's `Idempotency-Key`). Each is a list of typed parts.
+//! 2. Its identity is SHA-256 over the length-prefixed, tagged parts, so no two part lists share one: not
+//!    `("a/b", "c")` and `("a", "b/c")`, not `1` and `"1"`.
+//! 3. The parts themselves are kept: whoever looks at a record sees `process-order/evt-1`, not a hash.
+//! 4. A missing id is refused, never guessed: empty, blank, `None`, and a composite of nothing but `None`.
+//! 5. An effect's key stands below its handler's: same scope and id, and a path of its own.
+//!
+//! It does not trim, fold case or normalise Unicode: what the user calls equal must be equal bytes.
+
+use sha2::{Digest, Sha256};
+use std::{fmt, sync::Arc};
+
+/// Longest scope, in bytes over all its parts.
+pub const SCOPE_BYTES_MAX: usize = 512;
+/// Longest id, in bytes over all its parts.
+pub const ID_BYTES_MAX: usize = 1024;
+/// Longest path of an effect below its handler's key, in bytes over all its parts.
+pub const EFFECT_BYTES_MAX: usize = 1024;
+/// Most parts in a scope, an id or an effect's path.
+pub const PARTS_MAX: usize = 16;
+
+const PREIMAGE_VERSION: u8 = 1;
+
+/// One typed part of a key.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Part {
+    /// A value that is not there. Allowed beside others, never alone.
+    Null,
+    /// Text, compared byte for byte.
+    Text(String),
+    /// A whole number of any width.
+    Integer(i128),
+    /// Yes or no.
+    Boolean(bool),
+    /// Bytes as they are, such as a UUID's sixteen.
+    Bytes(Vec<u8>),
+}
+
+/// What makes up the scope or the id of a key: one value, or a tuple, array or list of them.
+///
+/// ```
+/// use semel_core::key::Key;
+/// Key::new("process-order", "evt-1")?;
+/// Key::new(("orders", "POST /orders"), ("customer-7", 42, Some("2026-11")))?;
+/// assert!(Key::new("process-order", None::<&str>).is_err());
+/// assert!(Key::new("process-order", (None::<&str>, None::<u32>)).is_err());
+/// # Ok::<(), semel_core::key::KeyError>(())
+/// ```
+pub trait IntoParts {
+    /// Appends this value's parts.
+    fn append_to(self, parts: &mut Vec<Part>);
+}
+
+/// SHA-256 over a key's parts: what stores look records up by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity([u8; 32]);
+
+impl Identity {
+    /// The 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// An identity read back from a store.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({self})")
+    }
+}
+
+/// Names one operation. Cheap to clone.
+///
+/// ```
+/// use semel_core::key::Key;
+/// let key = Key::new("process-order", "evt-1")?;
+/// assert_eq!(key.to_string(), "process-order/evt-1");
+/// assert_eq!(key.effect("charge")?.to_string(), "process-order/evt-1#charge");
+/// # Ok::<(), semel_core::key::KeyError>(())
+/// ```
+#[derive(Clone)]
+pub struct Key {
+    /// The parts, length-prefixed and tagged: what the identity is the hash of.
+    preimage: Arc<[u8]>,
+    /// Where the id's parts begin in the preimage, and where the effect's do.
+    starts: (u16, u16),
+    identity: Identity,
+}
+
+/// Why something is no key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{field} {fault}")]
+pub struct KeyError {
+    field: Field,
+    fault: Fault,
+}
+
+impl KeyError {
+    /// Whether the value was missing (empty, blank, or all null), as opposed to malformed.
+    pub const fn is_missing(&self) -> bool {
+        matches!(self.fault, Fault::Missing | Fault::Blank)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+enum Field {
+    #[error("the key's scope")]
+    Scope,
+    #[error("the key's id")]
+    Id,
+    #[error("the effect's name")]
+    Effect,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+enum Fault {
+    #[error("is missing: give it at least one value that is not null")]
+    Missing,
+    #[error("has an empty or blank part: leave it out, or pass `None`")]
+    Blank,
+    #[error("contains a control character: hash or encode the value first")]
+    Control,
+    #[error("is longer than {0} bytes: hash the value first")]
+    TooLong(usize),
+    #[error("has more than {PARTS_MAX} parts")]
+    TooMany,
+    #[error("cannot be read back: the stored bytes are not a key")]
+    Malformed,
+}
+
+impl Key {
+    /// A key of this scope and id.
+    pub fn new(scope: impl IntoParts, id: impl IntoParts) -> Result<Self, KeyError> {
+        let mut preimage = Vec::with_capacity(96);
+        preimage.push(PREIMAGE_VERSION);
+        append_list(&mut preimage, scope, Field::Scope, SCOPE_BYTES_MAX)?;
+        let id_start = preimage.len();
+        append_list(&mut preimage, id, Field::Id, ID_BYTES_MAX)?;
+        let effect_start = preimage.len();
+        Ok(Self::hashed(preimage, id_start, effect_start))
+    }
+
+    /// The key of an effect below this one. An effect of an effect stands below that.
+    pub fn effect(&self, path: impl IntoParts) -> Result<Self, KeyError> {
+        let mut preimage = self.preimage.to_vec();
+        append_list(&mut preimage, path, Field::Effect, EFFECT_BYTES_MAX)?;
+        Ok(Self::hashed(preimage, self.starts.0.into(), self.starts.1.into()))
+    }
+
+    fn hashed(preimage: Vec<u8>, id_start: usize, effect_start: usize) -> Self {
+        let identity = Identity(Sha256::digest(&preimage).into());
+        Self { preimage: preimage.into(), starts: (id_start as u16, effect_start as u16), identity }
+    }
+
+    /// What stores look the record up by.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The parts as bytes, for stores to keep beside the record; [`Key::from_preimage`] reads them back.
+    pub fn preimage(&self) -> &[u8] {
+        &self.preimage
+    }
+
+    /// Reads back what [`Key::preimage`] gave, and checks it as if it were new.
+    pub fn from_preimage(bytes: &[u8]) -> Result<Self, KeyError> {
+        let malformed = KeyError { field: Field::Id, fault: Fault::Malformed };
+        let mut rest = bytes.strip_prefix(&[PREIMAGE_VERSION]).ok_or(malformed)?;
+        let mut starts = Vec::new();
+        while !rest.is_empty() {
+            starts.push(bytes.len() - rest.len());
+            rest = split_list(rest).ok_or(malformed)?.1;
+        }
+        match starts[..] {
+            [_, id] => Ok(Self::hashed(bytes.to_vec(), id, bytes.len())),
+            [_, id, effect, ..] => Ok(Self::hashed(bytes.to_vec(), id, effect)),
+            [] | [_] => Err(malformed),
+        }
+    }
+
+    /// The scope, readable: its parts joined by `:`.
+    pub fn scope(&self) -> String {
+        render(&self.preimage[1..self.starts.0.into()])
+    }
+
+    /// The id, readable: its parts joined by `:`.
+    pub fn id(&self) -> String {
+        render(&self.preimage[self.starts.0.into()..self.starts.1.into()])
+    }
+
+    /// The effect's path, readable, if this is an effect's key.
+    pub fn effect_path(&self) -> Option<String> {
+        let path = &self.preimage[self.starts.1.into()..];
+        (!path.is_empty()).then(|| render(path))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity == other.identity
+    }
+}
+impl Eq for Key {}
+
+impl std::hash::Hash for Key {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.identity.hash(state);
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.scope(), self.id())?;
+        self.effect_path().map_or(Ok(()), |path| write!(f, "#{path}"))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// Appends a checked list: a count, then a tag, a length and the bytes of each part.
+fn append_list(
+    preimage: &mut Vec<u8>,
+    value: impl IntoParts,
+    field: Field,
+    bytes_max: usize,
+) -> Result<(), KeyError> {
+    let fault = |fault| Err(KeyError { field, fault });
+    let mut parts = Vec::new();
+    value.append_to(&mut parts);
+    if parts.iter().all(|it| *it == Part::Null) {
+        return fault(Fault::Missing);
+    }
+    if parts.len() > PARTS_MAX {
+        return fault(Fault::TooMany);
+    }
+    preimage.push(parts.len() as u8);
+    let mut bytes = 0;
+    for part in &parts {
+        let number;
+        let (tag, content): (u8, &[u8]) = match part {
+            Part::Null => (0, &[]),
+            Part::Text(text) if text.trim().is_empty() => return fault(Fault::Blank),
+            Part::Text(text) if text.chars().any(char::is_control) => return fault(Fault::Control),
+            Part::Text(text) => (1, text.as_bytes()),
+            Part::Integer(it) => {
+                number = it.to_be_bytes();
+                (2, shortest(&number))
+            }
+            Part::Boolean(it) => (3, if *it { &[1] } else { &[0] }),
+            Part::Bytes(bytes) if bytes.is_empty() => return fault(Fault::Blank),
+            Part::Bytes(bytes) => (4, bytes),
+        };
+        bytes += content.len();
+        if bytes > bytes_max {
+            return fault(Fault::TooLong(bytes_max));
+        }
+        preimage.push(tag);
+        preimage.extend((content.len() as u16).to_be_bytes());
+        preimage.extend(content);
+    }
+    Ok(())
+}
+
+/// A big-endian two's complement number without the leading bytes that only repeat its sign.
+fn shortest(number: &[u8; 16]) -> &[u8] {
+    let redundant = |pair: &&[u8]| match (pair[0], pair[1] & 0x80) {
+        (0, 0) => true,
+        (0xff, sign) => sign != 0,
+        _ => false,
+    };
+    &number[number.windows(2).take_while(redundant).count()..]
+}
+
+type Encoded<'a> = (u8, &'a [u8]);
+
+/// Splits one list off the front: its parts, and what follows.
+fn split_list(bytes: &[u8]) -> Option<(Vec<Encoded<'_>>, &[u8])> {
+    let (&count, mut rest) = bytes.split_first()?;
+    let mut parts = Vec::with_capacity(count.into());
+    for _ in 0..count {
+        let (head, tail) = rest.split_at_checked(3)?;
+        let length = u16::from_be_bytes([head[1], head[2]]);
+        let (content, tail) = tail.split_at_checked(length.into())?;
+        parts.push((head[0], content));
+        rest = tail;
+    }
+    Some((parts, rest))
+}
+
+/// The lists in these bytes, readable: parts joined by `:`, lists by `#`.
+fn render(mut bytes: &[u8]) -> String {
+    let mut lists = Vec::new();
+    while let Some((parts, rest)) = split_list(bytes) {
+        lists.push(parts.into_iter().map(render_part).collect::<Vec<_>>().join(":"));
+        bytes = rest;
+    }
+    lists.join("#")
+}
+
+fn render_part((tag, content): Encoded<'_>) -> String {
+    match tag {
+        0 => "null".to_owned(),
+        1 => String::from_utf8_lossy(content).into_owned(),
+        2 => {
+            let sign = if content.first().is_some_and(|it| it & 0x80 != 0) { 0xff } else { 0 };
+            let mut number = [sign; 16];
+            number[16_usize.saturating_sub(content.len())..].copy_from_slice(&content[..content.len().min(16)]);
+            i128::from_be_bytes(number).to_string()
+        }
+        3 => (content == [1]).to_string(),
+        _ => content.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+impl IntoParts for Part {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        parts.push(self);
+    }
+}
+
+impl IntoParts for &str {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        parts.push(Part::Text(self.to_owned()));
+    }
+}
+
+impl IntoParts for String {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        parts.push(Part::Text(self));
+    }
+}
+
+impl IntoParts for bool {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        parts.push(Part::Boolean(self));
+    }
+}
+
+impl IntoParts for &[u8] {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        parts.push(Part::Bytes(self.to_vec()));
+    }
+}
+
+impl<T: IntoParts> IntoParts for Option<T> {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        match self {
+            Some(it) => it.append_to(parts),
+            None => parts.push(Part::Null),
+        }
+    }
+}
+
+impl<T: IntoParts> IntoParts for Vec<T> {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        self.into_iter().for_each(|it| it.append_to(parts));
+    }
+}
+
+impl<T: IntoParts, const N: usize> IntoParts for [T; N] {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        self.into_iter().for_each(|it| it.append_to(parts));
+    }
+}
+
+macro_rules! by_clone {
+    ($($kind:ty),*) => {$(
+        impl IntoParts for &$kind {
+            fn append_to(self, parts: &mut Vec<Part>) {
+                self.clone().append_to(parts);
+            }
+        }
+    )*};
+}
+by_clone!(Part, String, bool, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, usize);
+
+impl<T: Clone + IntoParts> IntoParts for &Option<T> {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        self.clone().append_to(parts);
+    }
+}
+
+impl IntoParts for &&str {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        (*self).append_to(parts);
+    }
+}
+
+macro_rules! integers {
+    ($($kind:ty),*) => {$(
+        impl IntoParts for $kind {
+            fn append_to(self, parts: &mut Vec<Part>) {
+                parts.push(Part::Integer(self as i128));
+            }
+        }
+    )*};
+}
+integers!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, usize);
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        impl<$($name: IntoParts),*> IntoParts for ($($name,)*) {
+            fn append_to(self, parts: &mut Vec<Part>) {
+                #[expect(non_snake_case, reason = "one name serves as the type and the value")]
+                let ($($name,)*) = self;
+                $($name.append_to(parts);)*
+            }
+        }
+    };
+}
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+tuples!(A B C D E F);
