@@ -1,17 +1,102 @@
 //! Whether two payloads are the same.
+//!
+//! 1. A fingerprint is SHA-256 over the canonical payload, with the version of the rules that made it
+//!    canonical: a payload is compared only under the rules it was first hashed by.
+//! 2. Raw bytes are canonical as they are. In JSON, the order of members and the space between tokens do not
+//!    matter; everything else does: `1`, `1.0` and `1e0` differ, and a number keeps every digit.
+//! 3. Strings are compared after decoding, so `"\u0041"` is `"A"`. They are not normalised beyond that.
+//! 4. What two readers could read differently is refused, not guessed: duplicate members, lone surrogates,
+//!    invalid UTF-8, a byte order mark, anything after the value, nesting deeper than [`JSON_DEPTH_MAX`].
+//! 5. No payload, raw bytes and JSON never share a fingerprint, not even for the same bytes.
+//!
+//! It does not select fields, and it does not parse numbers: who wants `1` and `1.0` to be equal hashes what
+//! the numbers mean to them.
+
+mod json;
+
+pub use json::{JSON_DEPTH_MAX, NotJson};
 
 use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// The rules of today.
+const VERSION: u8 = 1;
+
+/// What kind of payload was hashed; its byte goes first, so that the kinds never meet.
+#[derive(Clone, Copy)]
+enum Domain {
+    Bytes = 1,
+    Json = 2,
+}
 
 /// Hash of a canonical payload, with the version of the rules that made it canonical.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+///
+/// ```
+/// use semel_core::fingerprint::Fingerprint;
+/// let one = Fingerprint::of_json(br#"{"id": 7, "amount": 10.50}"#)?;
+/// let two = Fingerprint::of_json(br#"{"amount":10.50,"id":7}"#)?;
+/// assert_eq!(one, two);
+/// assert_ne!(one, Fingerprint::of_json(br#"{"id":7,"amount":10.5}"#)?);
+/// # Ok::<(), semel_core::fingerprint::NotJson>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     version: u8,
     hash: [u8; 32],
 }
 
 impl Fingerprint {
+    /// Of no payload at all: the key alone decides. Not the fingerprint of an empty payload.
+    ///
+    /// The hash of the single byte 0, which is the domain that no payload has.
+    pub const EMPTY: Self = Self {
+        version: VERSION,
+        hash: [
+            0x6e, 0x34, 0x0b, 0x9c, 0xff, 0xb3, 0x7a, 0x98, 0x9c, 0xa5, 0x44, 0xe6, 0xbb, 0x78, 0x0a, 0x2c,
+            0x78, 0x90, 0x1d, 0x3f, 0xb3, 0x37, 0x38, 0x76, 0x85, 0x11, 0xa3, 0x06, 0x17, 0xaf, 0xa0, 0x1d,
+        ],
+    };
+
     /// Of bytes as they are.
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        Self { version: 1, hash: Sha256::digest(bytes).into() }
+        Self::hashed(Domain::Bytes, bytes)
+    }
+
+    /// Of a JSON text, whatever the order of its members and the space between its tokens.
+    pub fn of_json(text: &[u8]) -> Result<Self, NotJson> {
+        Ok(Self::hashed(Domain::Json, &json::canonical(text)?))
+    }
+
+    fn hashed(domain: Domain, canonical: &[u8]) -> Self {
+        let hash = Sha256::new().chain_update([domain as u8]).chain_update(canonical).finalize();
+        Self { version: VERSION, hash: hash.into() }
+    }
+
+    /// One that was taken apart by [`Fingerprint::version`] and [`Fingerprint::hash`].
+    pub const fn from_parts(version: u8, hash: [u8; 32]) -> Self {
+        Self { version, hash }
+    }
+
+    /// The version of the rules that made the payload canonical.
+    pub const fn version(&self) -> u8 {
+        self.version
+    }
+
+    /// SHA-256 over the canonical payload.
+    pub const fn hash(&self) -> &[u8; 32] {
+        &self.hash
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}:", self.version)?;
+        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
     }
 }

@@ -1,0 +1,1 @@
+//! Fingerprints: equal payloads share one, and nothing else does.

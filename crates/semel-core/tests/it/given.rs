@@ -1,0 +1,115 @@
+//! What the tests start from: keys, records, and strategies that make any of them.
+
+use proptest::prelude::*;
+use semel_core::{
+    fingerprint::Fingerprint,
+    key::{Key, Part},
+    record::{Body, Holder, NotKept, OnLapse, Place, Reason, Record, State},
+    time::Timestamp,
+};
+
+/// Shorthand for a moment.
+pub(crate) const fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+/// A key that is always the same.
+pub(crate) fn a_key() -> Key {
+    Key::new("process-order", "evt-0123456789ab").expect("a valid key")
+}
+
+/// A time of day for fixtures and tables: 2027-01-15T08:00:00Z.
+pub(crate) const NOON: Timestamp = at(1_800_000_000_000);
+
+pub(crate) fn a_moment() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        8 => (0..4_000_000_000_000_u64).prop_map(at),
+        1 => any::<u64>().prop_map(at),
+        1 => Just(Timestamp::NEVER),
+        1 => Just(Timestamp::EPOCH),
+    ]
+}
+
+pub(crate) fn a_part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        Just(Part::Null),
+        // Few letters and every delimiter that anybody might join with: collisions, if there are any.
+        "[ab/:#|,.]{1,4}".prop_map(Part::Text),
+        "\\PC{0,12}[a-z]".prop_map(Part::Text),
+        any::<i8>().prop_map(|it| Part::Integer(it.into())),
+        any::<i128>().prop_map(Part::Integer),
+        any::<bool>().prop_map(Part::Boolean),
+        proptest::collection::vec(any::<u8>(), 1..6).prop_map(Part::Bytes),
+    ]
+}
+
+/// Parts of which at least one is not null.
+pub(crate) fn some_parts() -> impl Strategy<Value = Vec<Part>> {
+    proptest::collection::vec(a_part(), 1..5)
+        .prop_filter("at least one that is not null", |it| it.iter().any(|part| *part != Part::Null))
+}
+
+pub(crate) fn any_key() -> impl Strategy<Value = Key> {
+    (some_parts(), some_parts(), proptest::option::of(some_parts())).prop_map(|(scope, id, effect)| {
+        let key = Key::new(scope, id).expect("valid parts");
+        match effect {
+            Some(path) => key.effect(path).expect("valid parts"),
+            None => key,
+        }
+    })
+}
+
+pub(crate) fn any_fingerprint() -> impl Strategy<Value = Fingerprint> {
+    any::<(u8, [u8; 32])>().prop_map(|(version, hash)| Fingerprint::from_parts(version, hash))
+}
+
+pub(crate) fn any_reason() -> impl Strategy<Value = Reason> {
+    proptest::sample::select(REASONS.to_vec())
+}
+
+pub(crate) const REASONS: [Reason; 7] = [
+    Reason::Fatal,
+    Reason::Exhausted,
+    Reason::Window,
+    Reason::TooOld,
+    Reason::Cancelled,
+    Reason::Dropped,
+    Reason::OutcomeUnknown,
+];
+
+pub(crate) fn any_body() -> impl Strategy<Value = Body> {
+    let causes = vec![NotKept::TooLarge, NotKept::Unserializable, NotKept::Resolved];
+    prop_oneof![
+        (proptest::collection::vec(any::<u8>(), 0..300), a_moment())
+            .prop_map(|(bytes, until)| Body::Kept { bytes, until }),
+        (proptest::sample::select(causes), any::<u64>(), any::<[u8; 32]>())
+            .prop_map(|(cause, size, digest)| Body::NotKept { cause, size, digest }),
+    ]
+}
+
+fn any_state() -> impl Strategy<Value = State> {
+    let place = proptest::sample::select(vec![Place::Here, Place::Elsewhere]);
+    let on_lapse = proptest::sample::select(vec![OnLapse::Rerun, OnLapse::Report]);
+    prop_oneof![
+        (a_moment(), proptest::option::of(any::<String>()))
+            .prop_map(|(due_at, error)| State::Pending { due_at, error }),
+        (any::<u128>(), a_moment(), place, on_lapse).prop_map(|(holder, lease_until, place, on_lapse)| {
+            State::InProgress { holder: Holder(holder), lease_until, place, on_lapse }
+        }),
+        any_body().prop_map(State::Completed),
+        (any_reason(), any::<String>()).prop_map(|(reason, error)| State::Failed { reason, error }),
+    ]
+}
+
+pub(crate) fn any_record() -> impl Strategy<Value = Record> {
+    (any_fingerprint(), any_state(), any::<u32>(), a_moment(), a_moment(), a_moment()).prop_map(
+        |(fingerprint, state, attempts, created_at, updated_at, expires_at)| Record {
+            fingerprint,
+            state,
+            attempts,
+            created_at,
+            updated_at,
+            expires_at,
+        },
+    )
+}
