@@ -1,7 +1,13 @@
 //! What you need to test a store, or a handler, against Semel's rules.
 //!
 //! - [`ManualClock`]: time that moves when you say so; a policy of seven days is tested in milliseconds.
+//! - [`conformance`]: every rule a store must keep, as a function that takes `&dyn Store`.
+//! - [`ChaosStore`]: a store that fails before a write, loses the reply after it, and delays, by seed.
 
+mod chaos;
 mod clock;
+pub mod conformance;
+mod join;
 
+pub use chaos::{ChaosStore, Injected};
 pub use clock::ManualClock;
