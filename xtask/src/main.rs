@@ -1,2 +1,53 @@
-//! Coming.
-fn main() {}
+//! The project's own commands: `cargo xtask help`.
+//!
+//! 1. `test` is the one command that must pass: it checks tools, style, lints, tests, docs, examples, and
+//!    that every seeded bug is caught.
+//! 2. Exit codes: 0 it passed, 1 it did not, 2 it was called wrongly or cannot run here.
+//!
+//! It needs nothing but a Rust toolchain; what else is missing it installs, or says how to.
+
+mod bench;
+mod sabotage;
+mod shell;
+mod steps;
+mod test;
+mod tidy;
+
+use shell::Failure;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask <command>
+
+Commands:
+  test               everything that must pass: tools, format, lints, tidy, tests, docs, examples, sabotages
+  tidy               house rules that no compiler checks
+  sabotage [name]    switches on every seeded bug in turn, or the one of this name, and demands that a test fails
+  bench embedded …   measures the embedded store; what follows is passed on (`--help` lists it)
+  help               this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments[..] {
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["sabotage"] => sabotage::run(None),
+        ["sabotage", name] => sabotage::run(Some(name)),
+        ["bench", "embedded", ref rest @ ..] => bench::embedded(rest),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        [] => Err(Failure::usage(format!("which command?\n\n{HELP}"))),
+        _ => Err(Failure::usage(format!("no such command: `{}`\n\n{HELP}", arguments.join(" ")))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}

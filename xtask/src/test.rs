@@ -1,0 +1,86 @@
+//! The one test command.
+//!
+//! 1. Tools first: what can be installed is, what cannot is named with its remedy.
+//! 2. Cheap checks before dear ones; a failed step does not hide the next one's findings.
+//! 3. Every example is a program that checks itself, and is run.
+
+use crate::{
+    sabotage,
+    shell::{Failure, cargo, root, run as run_command, works},
+    steps::Steps,
+    tidy,
+};
+
+pub(crate) fn run() -> Result<(), Failure> {
+    let has_nextest = tools()?;
+    let mut steps = Steps::default();
+    steps.step("fmt", || run_command(&mut cargo(&["fmt", "--all", "--check"])));
+    steps.step("tidy", tidy::run);
+    steps.step("clippy", || {
+        run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    });
+    steps.step("test", || unit_tests(has_nextest));
+    steps.step("doctest", || run_command(&mut cargo(&["test", "--quiet", "--doc", "--workspace"])));
+    steps.step("doc", || {
+        let mut command = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
+        run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
+    });
+    steps.step("examples", examples);
+    steps.step("sabotage", || sabotage::run(None));
+    steps.finish()
+}
+
+/// Checks what the steps need; says whether nextest is there.
+fn tools() -> Result<bool, Failure> {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if !works(&mut cargo(&[tool, "--version"])) {
+            return Err(Failure::usage(format!(
+                "`cargo {tool}` is missing\nhint: `rustup component add {component}`"
+            )));
+        }
+    }
+    if works(&mut cargo(&["nextest", "--version"])) {
+        return Ok(true);
+    }
+    println!("==> installing cargo-nextest, once");
+    let installed = run_command(&mut cargo(&["install", "--locked", "cargo-nextest"]));
+    if let Err(failure) = &installed {
+        println!("    {failure}\n    going on with `cargo test`; the sabotages need nextest and will fail");
+    }
+    Ok(installed.is_ok())
+}
+
+fn unit_tests(has_nextest: bool) -> Result<(), Failure> {
+    if has_nextest {
+        return run_command(&mut cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]));
+    }
+    run_command(&mut cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]))
+}
+
+/// Runs every file of every crate's `examples`.
+fn examples() -> Result<(), Failure> {
+    for (package, example) in every_example()? {
+        println!("    {package}: {example}");
+        run_command(&mut cargo(&["run", "--quiet", "--package", &package, "--example", &example]))?;
+    }
+    Ok(())
+}
+
+fn every_example() -> Result<Vec<(String, String)>, Failure> {
+    let unreadable = |error| Failure::usage(format!("cannot list the examples: {error}"));
+    let mut found = Vec::new();
+    for package in std::fs::read_dir(root().join("crates")).map_err(unreadable)? {
+        let package = package.map_err(unreadable)?;
+        // Most crates have none.
+        let Ok(examples) = std::fs::read_dir(package.path().join("examples")) else { continue };
+        for example in examples {
+            let path = example.map_err(unreadable)?.path();
+            let Some(name) = path.file_stem().and_then(|it| it.to_str()) else { continue };
+            if path.extension().is_some_and(|it| it == "rs") {
+                found.push((package.file_name().to_string_lossy().into_owned(), name.to_owned()));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
