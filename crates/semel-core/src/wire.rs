@@ -16,11 +16,13 @@
 //! Numbers are LEB128. Of the times only the first is absolute; each other one is a signed distance.
 
 mod bytes;
+mod execution;
 mod record;
 
+pub use execution::{decode_execution, encode_execution, encode_execution_into};
 pub use record::{decode, decode_record, encode, encode_into};
 
-use crate::key::KeyError;
+use crate::{key::KeyError, sabotage::is_on};
 
 /// The version that is written, and the newest that is read.
 pub const VERSION: u8 = 1;
@@ -64,7 +66,8 @@ fn open(bytes: &[u8]) -> Result<bytes::Reader<'_>, WireError> {
     let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(WireError::Checksum);
     };
-    if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
+    let matches = crc32fast::hash(content) == u32::from_le_bytes(*checksum);
+    if !matches && !is_on("checksum_unchecked") {
         return Err(WireError::Checksum);
     }
     match content.split_first() {

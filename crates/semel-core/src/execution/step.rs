@@ -1,0 +1,306 @@
+//! What an execution becomes.
+
+use super::{Due, Execution, Phase};
+use crate::{
+    call::{LAPSED, Resolution},
+    record::{Body, NotKept, Reason, bounded_error},
+    retry::{Jitter, Next, RetryPolicy},
+    sabotage::is_on,
+    time::Timestamp,
+};
+use std::{sync::Arc, time::Duration};
+
+/// Furthest into the future that an execution can be put off, when it is accepted or handed back.
+pub const DELAY_MAX: Duration = Duration::from_hours(30 * 24);
+
+/// What happened to an execution.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// The function took effect.
+    Complete(Body),
+    /// The function said that it never will.
+    Reject {
+        /// In its words.
+        error: String,
+    },
+    /// The attempt failed, and may be made again.
+    Fail {
+        /// In the function's words, or those of whoever called it.
+        error: String,
+        /// How long the function asked to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// Nobody can tell whether it took effect.
+    Doubt {
+        /// What was seen.
+        error: String,
+    },
+    /// The attempt was not made: somebody else is at it, or there was no room. It does not count.
+    HandBack {
+        /// How long to wait.
+        delay: Duration,
+    },
+    /// The holder goes on.
+    Renew {
+        /// Until when undisturbed; never earlier than before.
+        lease_until: Timestamp,
+    },
+    /// It was claimed, but there is a [refusal](Execution::refusal).
+    Lapse,
+    /// An operator ended it.
+    Cancel,
+    /// An operator wants it to wait.
+    Park,
+    /// An operator lets it go on.
+    Unpark,
+    /// An operator starts it again.
+    Redrive {
+        /// With this event instead of its own.
+        event: Option<Arc<[u8]>>,
+    },
+    /// An operator found out what became of it.
+    Resolve(Resolution),
+}
+
+impl Input {
+    /// As written in messages.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Complete(_) => "complete",
+            Self::Reject { .. } => "reject",
+            Self::Fail { .. } => "fail",
+            Self::Doubt { .. } => "doubt",
+            Self::HandBack { .. } => "hand back",
+            Self::Renew { .. } => "renew",
+            Self::Lapse => "lapse",
+            Self::Cancel => "cancel",
+            Self::Park => "park",
+            Self::Unpark => "unpark",
+            Self::Redrive { .. } => "redrive",
+            Self::Resolve(_) => "resolve",
+        }
+    }
+}
+
+/// An input that makes no sense in the execution's phase.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+#[error("an execution that is {phase} does not take `{input}`")]
+pub struct Refused {
+    /// Where the execution stands.
+    pub phase: &'static str,
+    /// What was asked.
+    pub input: &'static str,
+}
+
+/// What an execution becomes when this happens to it.
+pub fn step(
+    now: Timestamp,
+    before: &Execution,
+    input: Input,
+    policy: &RetryPolicy,
+    jitter: Jitter,
+) -> Result<Execution, Refused> {
+    let refused = Refused { phase: before.phase.as_str(), input: input.as_str() };
+    let moment = Moment { now, before, policy };
+    let after = match &before.phase {
+        Phase::Pending(Due::At(due_at)) => moment.while_waiting(*due_at, &input),
+        Phase::Pending(Due::Parked { since, due_at }) => moment.while_parked(*since, *due_at, &input),
+        Phase::InProgress { lease_until, .. } => moment.while_running(*lease_until, input, jitter),
+        Phase::Completed(_) => None,
+        Phase::Failed { reason, error } => moment.once_failed(*reason, error, input),
+    };
+    after.ok_or(refused)
+}
+
+/// What every input is judged by.
+struct Moment<'a> {
+    now: Timestamp,
+    before: &'a Execution,
+    policy: &'a RetryPolicy,
+}
+
+impl Moment<'_> {
+    fn while_waiting(&self, due_at: Timestamp, input: &Input) -> Option<Execution> {
+        match input {
+            Input::Cancel => Some(self.cancelled()),
+            Input::Park => Some(self.unfinished(Phase::Pending(Due::Parked { since: self.now, due_at }))),
+            Input::Complete(_)
+            | Input::Reject { .. }
+            | Input::Fail { .. }
+            | Input::Doubt { .. }
+            | Input::HandBack { .. }
+            | Input::Renew { .. }
+            | Input::Lapse
+            | Input::Unpark
+            | Input::Redrive { .. }
+            | Input::Resolve(_) => None,
+        }
+    }
+
+    fn while_parked(&self, since: Timestamp, due_at: Timestamp, input: &Input) -> Option<Execution> {
+        match input {
+            Input::Cancel => Some(self.cancelled()),
+            Input::Unpark => {
+                let parked = self.now.since(since);
+                let first_attempt_at = self.before.first_attempt_at.map(|it| it + parked);
+                Some(Execution { first_attempt_at, ..self.unfinished(Phase::Pending(Due::At(due_at))) })
+            }
+            Input::Complete(_)
+            | Input::Reject { .. }
+            | Input::Fail { .. }
+            | Input::Doubt { .. }
+            | Input::HandBack { .. }
+            | Input::Renew { .. }
+            | Input::Lapse
+            | Input::Park
+            | Input::Redrive { .. }
+            | Input::Resolve(_) => None,
+        }
+    }
+
+    fn while_running(&self, lease_until: Timestamp, input: Input, jitter: Jitter) -> Option<Execution> {
+        match input {
+            Input::Complete(body) => Some(self.completed(body)),
+            Input::Reject { error } => Some(self.failed(Reason::Fatal, error)),
+            Input::Fail { error, retry_after } => Some(self.attempt_failed(error, retry_after, jitter)),
+            Input::Doubt { error } => Some(self.failed(Reason::OutcomeUnknown, error)),
+            Input::HandBack { delay } => Some(self.handed_back(delay)),
+            Input::Renew { lease_until: asked } => Some(self.renewed(lease_until.max(asked))),
+            Input::Lapse => self.lapsed(),
+            Input::Cancel => Some(self.cancelled()),
+            Input::Park | Input::Unpark | Input::Redrive { .. } | Input::Resolve(_) => None,
+        }
+    }
+
+    fn once_failed(&self, reason: Reason, error: &str, input: Input) -> Option<Execution> {
+        match input {
+            // A doubt is resolved first: a redrive could make the effect happen twice.
+            Input::Redrive { event } if reason != Reason::OutcomeUnknown => {
+                event.or_else(|| self.before.event.clone()).map(|event| self.restarted(event, error))
+            }
+            Input::Resolve(resolution) if reason == Reason::OutcomeUnknown => {
+                self.resolved(resolution, error)
+            }
+            Input::Redrive { .. }
+            | Input::Resolve(_)
+            | Input::Complete(_)
+            | Input::Reject { .. }
+            | Input::Fail { .. }
+            | Input::Doubt { .. }
+            | Input::HandBack { .. }
+            | Input::Renew { .. }
+            | Input::Lapse
+            | Input::Cancel
+            | Input::Park
+            | Input::Unpark => None,
+        }
+    }
+
+    /// The same execution in another phase that is not its last.
+    fn unfinished(&self, phase: Phase) -> Execution {
+        Execution { phase, updated_at: self.now, expires_at: Timestamp::NEVER, ..self.before.clone() }
+    }
+
+    fn completed(&self, body: Body) -> Execution {
+        let expires_at = self.now + self.policy.retention();
+        let body = match body {
+            Body::Kept { bytes, until } => Body::Kept { bytes, until: until.min(expires_at) },
+            Body::NotKept { .. } => body,
+        };
+        Execution { expires_at, ..self.unfinished(Phase::Completed(body)) }
+    }
+
+    fn failed(&self, reason: Reason, error: String) -> Execution {
+        let (expires_at, event) = match reason {
+            Reason::OutcomeUnknown => (Timestamp::NEVER, self.before.event.clone()),
+            Reason::Dropped => (self.now + self.policy.retention(), None),
+            Reason::Exhausted if is_on("dead_letter_loses_event") => {
+                (self.now + self.policy.retention(), None)
+            }
+            Reason::Fatal | Reason::Exhausted | Reason::Window | Reason::TooOld | Reason::Cancelled => {
+                (self.now + self.policy.retention(), self.before.event.clone())
+            }
+        };
+        let phase = Phase::Failed { reason, error: bounded_error(error) };
+        Execution { event, expires_at, ..self.unfinished(phase) }
+    }
+
+    fn cancelled(&self) -> Execution {
+        self.failed(Reason::Cancelled, CANCELLED.to_owned())
+    }
+
+    fn attempt_failed(&self, error: String, retry_after: Option<Duration>, jitter: Jitter) -> Execution {
+        let progress = self.before.progress(self.now);
+        match self.policy.next(self.now, &progress, retry_after, jitter) {
+            Next::Dead(reason) => self.failed(reason, error),
+            Next::Retry(at) => Execution {
+                last_error: Some(bounded_error(error)),
+                ..self.unfinished(Phase::Pending(Due::At(at)))
+            },
+        }
+    }
+
+    fn handed_back(&self, delay: Duration) -> Execution {
+        let due = Due::At(self.now + delay.min(DELAY_MAX));
+        self.without_attempt(self.unfinished(Phase::Pending(due)))
+    }
+
+    fn renewed(&self, until: Timestamp) -> Execution {
+        let mut after = self.unfinished(self.before.phase.clone());
+        if let Phase::InProgress { lease_until, .. } = &mut after.phase {
+            *lease_until = until;
+        }
+        after
+    }
+
+    /// Only with a reason: an execution that can be tried is to be tried.
+    fn lapsed(&self) -> Option<Execution> {
+        let reason = self.before.refusal(self.now, self.policy)?;
+        let error = self.before.last_error.clone().unwrap_or_else(|| match reason {
+            Reason::TooOld => TOO_OLD.to_owned(),
+            Reason::Fatal
+            | Reason::Exhausted
+            | Reason::Window
+            | Reason::Cancelled
+            | Reason::Dropped
+            | Reason::OutcomeUnknown => LAPSED.to_owned(),
+        });
+        Some(self.without_attempt(self.failed(reason, error)))
+    }
+
+    /// Takes back the attempt that was counted by the claim but never made.
+    fn without_attempt(&self, after: Execution) -> Execution {
+        let attempts = self.before.attempts.saturating_sub(1);
+        let first_attempt_at = self.before.first_attempt_at.filter(|_| attempts > 0);
+        Execution { attempts, first_attempt_at, ..after }
+    }
+
+    fn restarted(&self, event: Arc<[u8]>, error: &str) -> Execution {
+        Execution {
+            event: Some(event),
+            attempts: 0,
+            generation: self.before.generation.saturating_add(u32::from(!is_on("redrive_keeps_generation"))),
+            first_attempt_at: None,
+            last_error: Some(error.to_owned()),
+            ..self.unfinished(Phase::Pending(Due::At(self.now)))
+        }
+    }
+
+    fn resolved(&self, resolution: Resolution, error: &str) -> Option<Execution> {
+        match resolution {
+            Resolution::Happened(Some(bytes)) => {
+                Some(self.completed(Body::Kept { bytes, until: Timestamp::NEVER }))
+            }
+            Resolution::Happened(None) => {
+                let body = Body::NotKept { cause: NotKept::Resolved, size: 0, digest: [0; 32] };
+                Some(self.completed(body))
+            }
+            Resolution::DidNot => self.before.event.clone().map(|event| self.restarted(event, error)),
+        }
+    }
+}
+
+/// The error of an execution that an operator ended.
+const CANCELLED: &str = "an operator cancelled the execution";
+/// The error of an execution that waited until its event was of no more use.
+const TOO_OLD: &str = "the event was too old when its turn came";
