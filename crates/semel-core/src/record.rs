@@ -135,6 +135,17 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Fatal,
+        Self::Exhausted,
+        Self::Window,
+        Self::TooOld,
+        Self::Cancelled,
+        Self::Dropped,
+        Self::OutcomeUnknown,
+    ];
+
     /// As written in answers and labels.
     pub const fn as_str(self) -> &'static str {
         match self {
