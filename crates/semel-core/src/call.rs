@@ -14,6 +14,7 @@ use crate::{
     fence::Fence,
     fingerprint::Fingerprint,
     record::{Body, Holder, NotKept, OnLapse, Place, Reason, Record, State, Status, Stored, bounded_error},
+    sabotage::is_on,
     time::Timestamp,
 };
 use std::time::Duration;
@@ -46,12 +47,12 @@ pub struct Terms {
 
 impl Default for Terms {
     fn default() -> Self {
-        const HOUR: Duration = Duration::from_secs(60 * 60);
+        const DAY: Duration = Duration::from_hours(24);
         Self {
-            lease: Duration::from_secs(60),
+            lease: Duration::from_mins(1),
             margin: Duration::ZERO,
-            retention: HOUR * 24 * 7,
-            body_retention: HOUR * 24,
+            retention: DAY * 7,
+            body_retention: DAY,
         }
     }
 }
@@ -107,24 +108,30 @@ pub fn begin(now: Timestamp, found: Option<&Stored>, call: &Call, terms: &Terms)
         entry,
     };
     let Some(Stored { fence, record }) = found else { return run(None, Entry::Fresh, 1, now) };
-    if record.is_expired(now) {
+    if record.is_expired(now) && !is_on("expired_counts_as_present") {
         return run(Some(*fence), Entry::Fresh, 1, now);
     }
-    if record.fingerprint != call.fingerprint {
+    if record.fingerprint != call.fingerprint && !is_on("fingerprint_ignored") {
         return Decision::Mismatch;
     }
     let again = |entry, attempts| run(Some(*fence), entry, attempts, record.created_at);
     let next = record.attempts.saturating_add(1);
+    let margin = if is_on("margin_ignored") { Duration::ZERO } else { terms.margin };
     match &record.state {
         State::Completed(_) | State::Failed { .. } => {
             Decision::Replay(Stored { fence: *fence, record: record.clone() })
         }
         State::Pending { .. } => again(Entry::Retried, next),
-        State::InProgress { holder, .. } if *holder == call.holder => again(Entry::Reentered, record.attempts),
-        State::InProgress { lease_until, .. } if now < *lease_until + terms.margin => {
-            Decision::Busy { until: *lease_until + terms.margin }
+        State::InProgress { holder, .. } if *holder == call.holder => {
+            again(Entry::Reentered, record.attempts)
+        }
+        State::InProgress { lease_until, .. } if now < *lease_until + margin && !is_on("lease_ignored") => {
+            Decision::Busy { until: *lease_until + margin }
         }
         State::InProgress { on_lapse: OnLapse::Rerun, .. } => again(Entry::TakenOver, next),
+        State::InProgress { on_lapse: OnLapse::Report, .. } if is_on("unknown_outcome_rerun") => {
+            again(Entry::TakenOver, next)
+        }
         State::InProgress { on_lapse: OnLapse::Report, .. } => Decision::Report {
             expected: *fence,
             record: fail(now, record, Reason::OutcomeUnknown, LAPSED.to_owned(), terms),
@@ -147,7 +154,7 @@ fn in_progress(now: Timestamp, call: &Call, terms: &Terms, attempts: u32, create
         attempts,
         created_at,
         updated_at: now,
-        expires_at: Timestamp::NEVER,
+        expires_at: if is_on("lease_end_is_expiry") { now + terms.lease } else { Timestamp::NEVER },
     }
 }
 
@@ -176,6 +183,7 @@ pub fn complete(now: Timestamp, held: &Record, body: Body, terms: &Terms) -> Rec
 #[must_use]
 pub fn fail(now: Timestamp, held: &Record, reason: Reason, error: String, terms: &Terms) -> Record {
     let expires_at = match reason {
+        Reason::OutcomeUnknown if is_on("unknown_outcome_expires") => now + terms.retention,
         Reason::OutcomeUnknown => Timestamp::NEVER,
         Reason::Fatal
         | Reason::Exhausted
@@ -215,10 +223,16 @@ pub struct Refused {
 }
 
 /// Ends a doubt. Only a call of unknown outcome can be resolved.
-pub fn resolve(now: Timestamp, found: &Record, resolution: Resolution, terms: &Terms) -> Result<Record, Refused> {
-    let State::Failed { reason: Reason::OutcomeUnknown, .. } = found.state else {
+pub fn resolve(
+    now: Timestamp,
+    found: &Record,
+    resolution: Resolution,
+    terms: &Terms,
+) -> Result<Record, Refused> {
+    let is_unknown = matches!(found.state, State::Failed { reason: Reason::OutcomeUnknown, .. });
+    if !is_unknown && !is_on("anything_is_resolved") {
         return Err(Refused { status: found.status(), change: "resolved" });
-    };
+    }
     Ok(match resolution {
         Resolution::Happened(Some(bytes)) => {
             complete(now, found, Body::Kept { bytes, until: now + terms.body_retention }, terms)

@@ -10,6 +10,7 @@
 //!
 //! It does not trim, fold case or normalise Unicode: what the user calls equal must be equal bytes.
 
+use crate::sabotage::is_on;
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
@@ -17,8 +18,10 @@ use std::{fmt, sync::Arc};
 pub const SCOPE_BYTES_MAX: usize = 512;
 /// Longest id, in bytes over all its parts.
 pub const ID_BYTES_MAX: usize = 1024;
-/// Longest path of an effect below its handler's key, in bytes over all its parts.
+/// Longest name of an effect below its handler's or another effect's key, in bytes over all its parts.
 pub const EFFECT_BYTES_MAX: usize = 1024;
+/// Longest path of effects below effects, in bytes as stored.
+pub const EFFECT_PATH_BYTES_MAX: usize = 8 * 1024;
 /// Most parts in a scope, an id or an effect's path.
 pub const PARTS_MAX: usize = 16;
 
@@ -157,6 +160,9 @@ impl Key {
     pub fn effect(&self, path: impl IntoParts) -> Result<Self, KeyError> {
         let mut preimage = self.preimage.to_vec();
         append_list(&mut preimage, path, Field::Effect, EFFECT_BYTES_MAX)?;
+        if preimage.len() - usize::from(self.starts.1) > EFFECT_PATH_BYTES_MAX {
+            return Err(KeyError { field: Field::Effect, fault: Fault::TooLong(EFFECT_PATH_BYTES_MAX) });
+        }
         Ok(Self::hashed(preimage, self.starts.0.into(), self.starts.1.into()))
     }
 
@@ -181,13 +187,24 @@ impl Key {
         let mut rest = bytes.strip_prefix(&[PREIMAGE_VERSION]).ok_or(malformed)?;
         let mut starts = Vec::new();
         while !rest.is_empty() {
+            let bytes_max = match starts.len() {
+                0 => SCOPE_BYTES_MAX,
+                1 => ID_BYTES_MAX,
+                _ => EFFECT_BYTES_MAX,
+            };
             starts.push(bytes.len() - rest.len());
-            rest = split_list(rest).ok_or(malformed)?.1;
+            let (parts, tail) = split_list(rest).ok_or(malformed)?;
+            if !is_list(&parts, bytes_max) {
+                return Err(malformed);
+            }
+            rest = tail;
         }
         match starts[..] {
             [_, id] => Ok(Self::hashed(bytes.to_vec(), id, bytes.len())),
-            [_, id, effect, ..] => Ok(Self::hashed(bytes.to_vec(), id, effect)),
-            [] | [_] => Err(malformed),
+            [_, id, effect, ..] if bytes.len() - effect <= EFFECT_PATH_BYTES_MAX => {
+                Ok(Self::hashed(bytes.to_vec(), id, effect))
+            }
+            [] | [_] | [..] => Err(malformed),
         }
     }
 
@@ -272,7 +289,9 @@ fn append_list(
             return fault(Fault::TooLong(bytes_max));
         }
         preimage.push(tag);
-        preimage.extend((content.len() as u16).to_be_bytes());
+        if !is_on("key_parts_without_lengths") {
+            preimage.extend((content.len() as u16).to_be_bytes());
+        }
         preimage.extend(content);
     }
     Ok(())
@@ -304,6 +323,34 @@ fn split_list(bytes: &[u8]) -> Option<(Vec<Encoded<'_>>, &[u8])> {
     Some((parts, rest))
 }
 
+/// Whether [`append_list`] could have written these parts.
+fn is_list(parts: &[Encoded<'_>], bytes_max: usize) -> bool {
+    parts.len() <= PARTS_MAX
+        && parts.iter().any(|(tag, _)| *tag != 0)
+        && parts.iter().map(|(_, content)| content.len()).sum::<usize>() <= bytes_max
+        && parts.iter().all(is_part)
+}
+
+fn is_part((tag, content): &Encoded<'_>) -> bool {
+    match tag {
+        0 => content.is_empty(),
+        1 => std::str::from_utf8(content)
+            .is_ok_and(|text| !text.trim().is_empty() && !text.chars().any(char::is_control)),
+        2 => widened(content).is_some_and(|number| shortest(&number) == *content),
+        3 => *content == [0] || *content == [1],
+        4 => !content.is_empty(),
+        _ => false,
+    }
+}
+
+/// What [`shortest`] was given, if this is what it gave.
+fn widened(content: &[u8]) -> Option<[u8; 16]> {
+    let sign = if content.first()? & 0x80 == 0 { 0 } else { 0xff };
+    let mut number = [sign; 16];
+    number[16_usize.checked_sub(content.len())?..].copy_from_slice(content);
+    Some(number)
+}
+
 /// The lists in these bytes, readable: parts joined by `:`, lists by `#`.
 fn render(mut bytes: &[u8]) -> String {
     let mut lists = Vec::new();
@@ -318,14 +365,9 @@ fn render_part((tag, content): Encoded<'_>) -> String {
     match tag {
         0 => "null".to_owned(),
         1 => String::from_utf8_lossy(content).into_owned(),
-        2 => {
-            let sign = if content.first().is_some_and(|it| it & 0x80 != 0) { 0xff } else { 0 };
-            let mut number = [sign; 16];
-            number[16_usize.saturating_sub(content.len())..].copy_from_slice(&content[..content.len().min(16)]);
-            i128::from_be_bytes(number).to_string()
-        }
+        2 => i128::from_be_bytes(widened(content).unwrap_or_default()).to_string(),
         3 => (content == [1]).to_string(),
-        _ => content.iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => content.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}")),
     }
 }
 
@@ -370,13 +412,17 @@ impl<T: IntoParts> IntoParts for Option<T> {
 
 impl<T: IntoParts> IntoParts for Vec<T> {
     fn append_to(self, parts: &mut Vec<Part>) {
-        self.into_iter().for_each(|it| it.append_to(parts));
+        for it in self {
+            it.append_to(parts);
+        }
     }
 }
 
 impl<T: IntoParts, const N: usize> IntoParts for [T; N] {
     fn append_to(self, parts: &mut Vec<Part>) {
-        self.into_iter().for_each(|it| it.append_to(parts));
+        for it in self {
+            it.append_to(parts);
+        }
     }
 }
 
@@ -407,12 +453,24 @@ macro_rules! integers {
     ($($kind:ty),*) => {$(
         impl IntoParts for $kind {
             fn append_to(self, parts: &mut Vec<Part>) {
-                parts.push(Part::Integer(self as i128));
+                parts.push(Part::Integer(i128::from(self)));
             }
         }
     )*};
 }
-integers!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, usize);
+integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+impl IntoParts for usize {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        (self as u64).append_to(parts);
+    }
+}
+
+impl IntoParts for isize {
+    fn append_to(self, parts: &mut Vec<Part>) {
+        (self as i64).append_to(parts);
+    }
+}
 
 macro_rules! tuples {
     ($($name:ident)*) => {

@@ -16,7 +16,93 @@ pub struct Sabotage {
 }
 
 /// Every seeded bug there is.
-pub const ALL: &[Sabotage] = &[];
+pub const ALL: &[Sabotage] = &[
+    Sabotage {
+        name: "fingerprint_ignored",
+        breaks: "a claim with another payload is a mismatch",
+        caught_by: "package(semel-core) & test(machine::)",
+    },
+    Sabotage {
+        name: "expired_counts_as_present",
+        breaks: "an expired record is treated as absent",
+        caught_by: "package(semel-core) & test(machine::)",
+    },
+    Sabotage {
+        name: "margin_ignored",
+        breaks: "a lease is left alone until the clocks' disagreement has passed",
+        caught_by: "package(semel-core) & test(machine::)",
+    },
+    Sabotage {
+        name: "lease_ignored",
+        breaks: "nobody runs a call while its holder may work undisturbed",
+        caught_by: "package(semel-core) & test(model::)",
+    },
+    Sabotage {
+        name: "lease_end_is_expiry",
+        breaks: "an unfinished record never expires",
+        caught_by: "package(semel-core) & test(model::)",
+    },
+    Sabotage {
+        name: "unknown_outcome_rerun",
+        breaks: "a call in doubt is not run again until somebody resolves it",
+        caught_by: "package(semel-core) & test(model::)",
+    },
+    Sabotage {
+        name: "unknown_outcome_expires",
+        breaks: "a doubt does not go away by waiting",
+        caught_by: "package(semel-core) & test(machine::)",
+    },
+    Sabotage {
+        name: "anything_is_resolved",
+        breaks: "only a call of unknown outcome can be resolved",
+        caught_by: "package(semel-core) & test(machine::)",
+    },
+    Sabotage {
+        name: "fence_restarts",
+        breaks: "a fence is higher than every one before it",
+        caught_by: "package(semel-core) & test(fence::)",
+    },
+    Sabotage {
+        name: "key_parts_without_lengths",
+        breaks: "two part lists never share an identity",
+        caught_by: "package(semel-core) & test(key::)",
+    },
+    Sabotage {
+        name: "member_order_counts",
+        breaks: "the order of members does not change a JSON fingerprint",
+        caught_by: "package(semel-core) & test(fingerprint::)",
+    },
+    Sabotage {
+        name: "checksum_unchecked",
+        breaks: "damaged bytes are noticed",
+        caught_by: "package(semel-core) & test(wire::)",
+    },
+    Sabotage {
+        name: "other_key_accepted",
+        breaks: "bytes that were moved to another key are refused",
+        caught_by: "package(semel-core) & test(wire::)",
+    },
+    Sabotage {
+        name: "jitter_out_of_band",
+        breaks: "a delay lies in its band",
+        caught_by: "package(semel-core) & test(retry::)",
+    },
+    Sabotage {
+        name: "lapsed_attempt_not_counted",
+        breaks: "a crash uses up an attempt",
+        caught_by: "package(semel-core) & test(execution::)",
+    },
+    Sabotage {
+        name: "dead_letter_loses_event",
+        breaks: "a dead letter keeps its event",
+        caught_by: "package(semel-core) & test(execution::)",
+    },
+    Sabotage {
+        name: "redrive_keeps_generation",
+        breaks: "a redrive raises the generation",
+        caught_by: "package(semel-core) & test(execution::)",
+    },
+];
 
 /// Whether the bug of this name is switched on.
 #[cfg(not(feature = "__sabotage"))]

@@ -7,6 +7,8 @@
 //!
 //! It builds no tree and judges no numbers: `1e999` is JSON.
 
+use crate::sabotage::is_on;
+
 /// Deepest nesting of arrays and objects.
 pub const JSON_DEPTH_MAX: usize = 128;
 
@@ -146,7 +148,8 @@ impl Reader<'_> {
         self.token(b'[');
         self.out.push(b'[');
         if self.peek() == Some(b']') {
-            return self.close(b']');
+            self.close(b']');
+            return Ok(());
         }
         loop {
             self.value(depth)?;
@@ -156,14 +159,19 @@ impl Reader<'_> {
             }
             self.out.push(b',');
         }
-        if self.peek() == Some(b']') { self.close(b']') } else { self.expected("`,` or `]`") }
+        if self.peek() != Some(b']') {
+            return self.expected("`,` or `]`");
+        }
+        self.close(b']');
+        Ok(())
     }
 
     fn object(&mut self, depth: usize) -> Result<(), NotJson> {
         self.token(b'{');
         self.out.push(b'{');
         if self.peek() == Some(b'}') {
-            return self.close(b'}');
+            self.close(b'}');
+            return Ok(());
         }
         let first = self.members.len();
         loop {
@@ -182,13 +190,14 @@ impl Reader<'_> {
         }
         self.order(first)?;
         self.out.pop();
-        self.close(b'}')
+        self.close(b'}');
+        Ok(())
     }
 
-    fn close(&mut self, bracket: u8) -> Result<(), NotJson> {
+    /// Reads the closing bracket or quote that stands here.
+    fn close(&mut self, mark: u8) {
         self.at += 1;
-        self.out.push(bracket);
-        Ok(())
+        self.out.push(mark);
     }
 
     fn member(&mut self, depth: usize) -> Result<(), NotJson> {
@@ -215,14 +224,16 @@ impl Reader<'_> {
         let Self { out, members, scratch, .. } = self;
         let object = &mut members[first..];
         let name = |it: &Member| &out[it.start..it.name_end];
-        if !object.is_sorted_by(|a, b| name(a) < name(b)) {
+        if !object.is_sorted_by(|a, b| name(a) < name(b)) && !is_on("member_order_counts") {
             object.sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.position.cmp(&b.position)));
             if let Some(pair) = object.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])) {
                 return Err(NotJson { position: pair[1].position, fault: Fault::Duplicate });
             }
             let start = object.iter().map(|it| it.start).min().unwrap_or(out.len());
             scratch.clear();
-            object.iter().for_each(|it| scratch.extend_from_slice(&out[it.start..it.end]));
+            for it in object.iter() {
+                scratch.extend_from_slice(&out[it.start..it.end]);
+            }
             out[start..].copy_from_slice(scratch);
         }
         self.members.truncate(first);
@@ -267,12 +278,14 @@ impl Reader<'_> {
             self.out.extend_from_slice(&rest[..plain]);
             self.at += plain;
             match self.peek() {
-                Some(b'"') => return self.close(b'"'),
+                Some(b'"') => break,
                 Some(b'\\') => self.escape()?,
                 Some(_) => return self.fault(Fault::Control),
                 None => return self.fault(Fault::End),
             }
         }
+        self.close(b'"');
+        Ok(())
     }
 
     fn escape(&mut self) -> Result<(), NotJson> {
