@@ -1,0 +1,327 @@
+//! One call, from its key to its outcome.
+//!
+//! 1. A bad key or payload is reported when the call is begun; nothing runs, and the store is not touched.
+//! 2. The handler runs under a lease that is renewed while it works. What it returns is written before the
+//!    caller sees it.
+//! 3. A retryable error leaves the call to be run again, a fatal one is kept and replayed; neither is deleted.
+//! 4. A dropped future and a panic are crashes, not failures: nothing is written, and the lease lapses.
+//! 5. A result that cannot be kept completes the call all the same. It is never run again for that.
+//!
+//! It does not retry the handler: whoever delivers the event does.
+
+use crate::{
+    begin::{Begin, How, Outcome},
+    driver::Claim,
+    error::{Error, ErrorKind},
+    handler_error::{HandlerError, IsFatal},
+    lease::Lease,
+    once::Once,
+};
+use semel_core::{
+    call::{self, Decision, Terms},
+    fingerprint::Fingerprint,
+    key::{Key, KeyError},
+    record::{Holder, OnLapse, Place, Stored},
+    time::Timestamp,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{error::Error as StdError, sync::Arc, time::Duration};
+
+/// What a call does that another holder runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnBusy {
+    /// Waits for the other holder's outcome.
+    Wait {
+        /// At most so long.
+        max: Duration,
+    },
+    /// Is told so at once.
+    Reject,
+}
+
+/// One call, being described. [`Call::run`] runs a handler under it; [`Call::begin`] is for those who drive
+/// the lease by hand.
+///
+/// ```
+/// use semel::{ErrorKind, Once};
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let once = Once::memory();
+/// let call = |amount: u32| once.call("pay", "order-7").payload(&amount);
+/// call(10).run(async |_| Ok("paid".to_owned())).await?;
+/// let error = call(11).run(async |_| Ok("paid".to_owned())).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Mismatch);
+/// # Ok::<(), semel::Error>(()) }).unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use = "a call does nothing until it is run or begun"]
+pub struct Call {
+    once: Once,
+    key: Result<Key, KeyError>,
+    fingerprint: Result<Fingerprint, String>,
+    terms: Terms,
+    on_busy: OnBusy,
+    on_lapse: OnLapse,
+    place: Place,
+    holder: Option<Holder>,
+    is_fatal: Option<IsFatal>,
+    body_bytes_max: usize,
+    fails_open: bool,
+}
+
+impl Call {
+    pub(crate) fn new(once: Once, key: Result<Key, KeyError>) -> Self {
+        let defaults = once.driver.defaults.clone();
+        Self {
+            once,
+            key,
+            fingerprint: Ok(Fingerprint::EMPTY),
+            terms: defaults.terms,
+            on_busy: defaults.on_busy,
+            on_lapse: OnLapse::Rerun,
+            place: Place::Here,
+            holder: None,
+            is_fatal: None,
+            body_bytes_max: defaults.body_bytes_max,
+            fails_open: false,
+        }
+    }
+
+    /// What the call is made with: the same key with another payload is a mismatch. Compared as canonical
+    /// JSON, so the order of members does not matter.
+    pub fn payload<T: Serialize + ?Sized>(self, payload: &T) -> Self {
+        match serde_json::to_vec(payload) {
+            Ok(json) => self.payload_json(&json),
+            Err(error) => Self { fingerprint: Err(error.to_string()), ..self },
+        }
+    }
+
+    /// A payload that is JSON text already.
+    pub fn payload_json(self, json: &[u8]) -> Self {
+        Self { fingerprint: Fingerprint::of_json(json).map_err(|error| error.to_string()), ..self }
+    }
+
+    /// A payload that is compared byte for byte.
+    pub fn payload_bytes(self, bytes: &[u8]) -> Self {
+        self.fingerprint(Fingerprint::of_bytes(bytes))
+    }
+
+    /// A payload that was fingerprinted before.
+    pub fn fingerprint(self, fingerprint: Fingerprint) -> Self {
+        Self { fingerprint: Ok(fingerprint), ..self }
+    }
+
+    /// How long the holder may work undisturbed between renewals.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.terms.lease = lease;
+        self
+    }
+
+    /// How long the finished call is remembered.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.terms.retention = retention;
+        self
+    }
+
+    /// How long the result is kept; never longer than the call is remembered.
+    pub fn body_retention(mut self, retention: Duration) -> Self {
+        self.terms.body_retention = retention;
+        self
+    }
+
+    /// Largest encoded result that is kept.
+    pub fn body_bytes_max(self, bytes: usize) -> Self {
+        Self { body_bytes_max: bytes, ..self }
+    }
+
+    /// What to do if another holder runs the call.
+    pub fn on_busy(self, on_busy: OnBusy) -> Self {
+        Self { on_busy, ..self }
+    }
+
+    /// What whoever finds this call lapsed must do: run it again, which is what happens unless this is set,
+    /// or report its outcome as unknown.
+    pub fn on_lapse(self, on_lapse: OnLapse) -> Self {
+        Self { on_lapse, ..self }
+    }
+
+    /// The work is done outside of this process, and may go on when this process dies. Its lease then stands
+    /// until it lapses, also across a restart.
+    pub fn elsewhere(self) -> Self {
+        Self { place: Place::Elsewhere, ..self }
+    }
+
+    /// Who calls. A call with the same holder re-enters its own lease, so that a runtime can go on with an
+    /// execution that it had begun; without this, every call is a holder of its own. At most one at a time may
+    /// use a holder.
+    pub fn holder(self, holder: Holder) -> Self {
+        Self { holder: Some(holder), ..self }
+    }
+
+    /// Tells which of the handler's plain errors are fatal. What the handler says itself goes first.
+    pub fn is_fatal(
+        self,
+        is_fatal: impl Fn(&(dyn StdError + 'static)) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { is_fatal: Some(Arc::new(is_fatal)), ..self }
+    }
+
+    /// Declares that the handler is naturally idempotent, so that running it twice does no harm, and that it
+    /// shall run **unprotected** when the store cannot be reached. Such runs are counted.
+    ///
+    /// Without this a call whose claim cannot be stored is refused.
+    pub fn fail_open(self) -> Self {
+        Self { fails_open: true, ..self }
+    }
+
+    /// Runs the handler, or gives the stored outcome of whoever ran it before.
+    pub async fn run<T, F>(self, handler: F) -> Result<T, Error>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce(&Lease) -> Result<T, HandlerError>,
+    {
+        Ok(self.run_outcome(handler).await?.value)
+    }
+
+    /// As [`Call::run`], and tells how the result came about.
+    ///
+    /// ```
+    /// use semel::{How, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// assert_eq!(once.call("add", 1).run_outcome(async |_| Ok(2)).await?.how, How::Fresh);
+    /// assert_eq!(once.call("add", 1).run_outcome(async |_| Ok(2)).await?.how, How::Replayed);
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub async fn run_outcome<T, F>(self, handler: F) -> Result<Outcome<T>, Error>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce(&Lease) -> Result<T, HandlerError>,
+    {
+        match self.begin().await? {
+            Begin::Run(lease) => {
+                let (how, waited) = (lease.how(), lease.waited());
+                let (attempt, fence) = (lease.attempt(), lease.fence());
+                let value = run_under(lease, handler).await?;
+                Ok(Outcome { value, how, waited, attempt, fence })
+            }
+            Begin::Replay(replay) => {
+                let (waited, attempt, fence) = (replay.waited(), replay.attempts(), replay.fence());
+                Ok(Outcome { value: replay.value()?, how: How::Replayed, waited, attempt, fence })
+            }
+            Begin::Failed(failure) => Err(failure.into_error()),
+            Begin::Busy { key, until } => Err(Error::new(ErrorKind::InProgress { until }, key)),
+            Begin::Mismatch { key } => Err(Error::new(ErrorKind::Mismatch, key)),
+        }
+    }
+
+    /// Claims the call, for those who drive the lease by hand.
+    ///
+    /// ```
+    /// use semel::{Begin, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let Begin::Run(lease) = once.call("greet", 1).begin().await? else { panic!("it is fresh") };
+    /// lease.complete("hello").await?;
+    /// let Begin::Replay(replay) = once.call("greet", 1).begin().await? else { panic!("it is done") };
+    /// assert_eq!(replay.value::<String>()?, "hello");
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub async fn begin(self) -> Result<Begin, Error> {
+        let key = self.key.clone().map_err(Error::bad_key)?;
+        let fingerprint = self
+            .fingerprint
+            .clone()
+            .map_err(|detail| Error::new(ErrorKind::InvalidPayload, key.clone()).with_detail(detail))?;
+        let call = call::Call {
+            fingerprint,
+            holder: self.holder.unwrap_or_else(crate::nonce::holder),
+            place: self.place,
+            on_lapse: self.on_lapse,
+        };
+        match self.claim(&key, &call).await {
+            Ok((claim, waited)) => Ok(self.begun(key, claim, waited)),
+            Err(error) if self.fails_open && error.kind() == ErrorKind::Store => {
+                Ok(Begin::Run(self.unprotected(key, &call)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Claims, and waits where that is the policy; also tells whether it waited.
+    async fn claim(&self, key: &Key, call: &call::Call) -> Result<(Claim, bool), Error> {
+        let driver = &self.once.driver;
+        let claim = driver.claim(key, call, &self.terms, None).await?;
+        let (Claim::Busy { until }, OnBusy::Wait { max }) = (&claim, self.on_busy) else {
+            return Ok((claim, false));
+        };
+        self.wait(key, call, *until, driver.clock.monotonic() + max).await.map(|claim| (claim, true))
+    }
+
+    async fn wait(
+        &self,
+        key: &Key,
+        call: &call::Call,
+        mut busy_until: Timestamp,
+        give_up_at: Duration,
+    ) -> Result<Claim, Error> {
+        let driver = &self.once.driver;
+        let Some(mut waiter) = driver.waits.join(key) else { return Ok(Claim::Busy { until: busy_until }) };
+        let is_busy = |found: &Option<Stored>| {
+            let decision = call::begin(driver.clock.now(), found.as_ref(), call, &self.terms);
+            matches!(decision, Decision::Busy { .. })
+        };
+        let failed = |error| Error::store(Some(key.clone()), error);
+        loop {
+            let look = || driver.store.load(key);
+            let news = waiter.news(&*driver.clock, give_up_at, look, is_busy).await.map_err(failed)?;
+            let Some(found) = news else { return Ok(Claim::Busy { until: busy_until }) };
+            match driver.claim(key, call, &self.terms, found).await? {
+                Claim::Busy { until } => busy_until = until,
+                claim => return Ok(claim),
+            }
+        }
+    }
+}
+
+/// Runs the handler under its lease, and writes what came of it.
+async fn run_under<T, F>(lease: Lease, handler: F) -> Result<T, Error>
+where
+    T: Serialize,
+    F: AsyncFnOnce(&Lease) -> Result<T, HandlerError>,
+{
+    match lease.hold(handler(&lease)).await? {
+        Ok(value) => {
+            lease.complete(&value).await?;
+            Ok(value)
+        }
+        Err(error) => Err(lease.end_with(error).await),
+    }
+}
+
+impl Call {
+    fn begun(self, key: Key, claim: Claim, waited: bool) -> Begin {
+        match claim {
+            Claim::Won(won) => Begin::Run(Lease::won(self.lease_terms(key), won, waited)),
+            Claim::Replay(stored) => Begin::of_finished(key, stored, self.once.driver.clock.now(), waited),
+            Claim::Busy { until } => Begin::Busy { key, until },
+            Claim::Mismatch => Begin::Mismatch { key },
+        }
+    }
+
+    fn unprotected(self, key: Key, call: &call::Call) -> Lease {
+        let call = call.clone();
+        Lease::unprotected(self.lease_terms(key), &call)
+    }
+
+    fn lease_terms(self, key: Key) -> crate::lease::Granted {
+        crate::lease::Granted {
+            once: self.once,
+            key,
+            terms: self.terms,
+            is_fatal: self.is_fatal,
+            body_bytes_max: self.body_bytes_max,
+        }
+    }
+}

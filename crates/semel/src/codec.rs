@@ -1,0 +1,95 @@
+//! A result as bytes, and back.
+//!
+//! 1. A typed result is JSON. `()`, `None`, `0`, `""` and `[]` come back as themselves.
+//! 2. Above [`COMPRESS_BYTES_MIN`] it is compressed, if that makes it smaller. The first byte says which.
+//! 3. What is too large when encoded, or cannot be encoded, is not kept: its size and digest are.
+//! 4. A result that nobody had (an operator said that the effect happened) reads as JSON `null`, so it
+//!    replays as `()` or `None`, and as nothing else.
+//!
+//! It does not decide what becomes of a call: one whose result is not kept is completed all the same.
+
+use semel_core::record::{Body, NotKept};
+use semel_core::time::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use sha2::{Digest, Sha256};
+
+/// Results of fewer bytes are stored as they are.
+pub(crate) const COMPRESS_BYTES_MIN: usize = 1024;
+/// Largest result that is decompressed: a larger one was not written by this library.
+const DECODED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+const PLAIN: u8 = 0;
+const LZ4: u8 = 1;
+
+/// A typed result, as it will be stored.
+pub(crate) fn body_of<T: Serialize + ?Sized>(value: &T, bytes_max: usize, until: Timestamp) -> Body {
+    // One byte of codec in front, so that a small result needs no second buffer.
+    let mut encoded = Vec::with_capacity(64);
+    encoded.push(PLAIN);
+    match serde_json::to_writer(&mut encoded, value) {
+        Ok(()) => bounded(compressed(encoded), bytes_max, until),
+        Err(_) => Body::NotKept { cause: NotKept::Unserializable, size: 0, digest: [0; 32] },
+    }
+}
+
+/// A result that is bytes already, as it will be stored.
+pub(crate) fn body_of_bytes(bytes: &[u8], bytes_max: usize, until: Timestamp) -> Body {
+    let mut encoded = Vec::with_capacity(bytes.len() + 1);
+    encoded.push(PLAIN);
+    encoded.extend_from_slice(bytes);
+    bounded(compressed(encoded), bytes_max, until)
+}
+
+/// A typed result as an operator gives it.
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
+    let mut encoded = vec![PLAIN];
+    serde_json::to_writer(&mut encoded, value)?;
+    Ok(compressed(encoded))
+}
+
+fn compressed(plain: Vec<u8>) -> Vec<u8> {
+    let content = &plain[1..];
+    if content.len() < COMPRESS_BYTES_MIN {
+        return plain;
+    }
+    let mut packed = vec![LZ4];
+    packed.extend(lz4_flex::compress_prepend_size(content));
+    if packed.len() < plain.len() { packed } else { plain }
+}
+
+fn bounded(bytes: Vec<u8>, bytes_max: usize, until: Timestamp) -> Body {
+    if bytes.len() <= bytes_max {
+        return Body::Kept { bytes, until };
+    }
+    let digest = Sha256::digest(&bytes).into();
+    Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest }
+}
+
+/// The content of stored bytes; `None` if they were not written by this codec.
+pub(crate) fn content(stored: &[u8]) -> Option<Vec<u8>> {
+    let (&codec, rest) = stored.split_first()?;
+    match codec {
+        PLAIN => Some(rest.to_vec()),
+        LZ4 => {
+            let (size, packed) = lz4_flex::block::uncompressed_size(rest).ok()?;
+            if size > DECODED_BYTES_MAX {
+                return None;
+            }
+            lz4_flex::block::decompress(packed, size).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The typed result in stored bytes; `None` if they are not one of this type.
+pub(crate) fn value<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
+    match stored.split_first()? {
+        (&PLAIN, json) => serde_json::from_slice(json).ok(),
+        _ => serde_json::from_slice(&content(stored)?).ok(),
+    }
+}
+
+/// What a result that nobody had reads as, if this type can be read from nothing.
+pub(crate) fn nothing<T: DeserializeOwned>() -> Option<T> {
+    serde_json::from_str("null").ok()
+}

@@ -1,0 +1,186 @@
+//! The loop around a store: decide, swap, decide again on what is really there.
+//!
+//! 1. A fresh call costs one round trip, a replay one, a takeover two.
+//! 2. A swap whose reply was lost is repeated. Finding a stored record equal to one's own means that it had
+//!    landed: the holder is random per claim.
+//! 3. A claim that cannot be made is refused: nothing runs unless somebody asked for that by name.
+//! 4. What a holder writes is repeated with growing pauses until its lease is over, and then reported as
+//!    unconfirmed: neither success nor failure.
+//!
+//! It does not decide: that is [`semel_core::call`]'s.
+
+use crate::{
+    error::{Error, ErrorKind},
+    observe::Observed,
+    once::Defaults,
+    race::within,
+    wait::Waits,
+};
+use semel_core::{
+    call::{self, Call, Decision, Entry, Terms},
+    fence::Fence,
+    key::Key,
+    record::{Record, Stored},
+    sabotage,
+    store::{StoreError, StoreErrorKind, Swap},
+    time::{Clock, Timestamp},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Most swaps that one claim tries before it gives up on a key that keeps changing hands.
+const SWAPS_MAX: usize = 8;
+/// Most times that one swap of a claim is sent.
+const SENDS_MAX: usize = 4;
+/// First pause between two tries of a holder's write; it doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+/// Longest pause between two tries of a holder's write.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What all clones of a `Once` share.
+pub(crate) struct Driver {
+    pub(crate) store: Observed,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) defaults: Defaults,
+    pub(crate) waits: Waits,
+}
+
+/// What became of a claim.
+pub(crate) enum Claim {
+    /// It was won.
+    Won(Won),
+    /// The call is finished.
+    Replay(Stored),
+    /// Another holder has it.
+    Busy { until: Timestamp },
+    /// It was made with another payload.
+    Mismatch,
+}
+
+/// A claim that was won.
+pub(crate) struct Won {
+    pub(crate) fence: Fence,
+    pub(crate) record: Record,
+    pub(crate) entry: Entry,
+    /// When the lease began, on the monotonic clock: before the claim was sent.
+    pub(crate) at: Duration,
+}
+
+/// What a holder writes.
+pub(crate) struct Write<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) expected: Option<Fence>,
+    pub(crate) record: &'a Record,
+    /// An earlier write of the same holder whose reply was lost: if it is found, it is ours.
+    pub(crate) in_doubt: Option<&'a Record>,
+    /// When to give up, on the monotonic clock.
+    pub(crate) until: Duration,
+}
+
+/// What became of a holder's write.
+pub(crate) enum Written {
+    /// It stands, under this fence.
+    Won(Fence),
+    /// Somebody else's stands there.
+    Superseded,
+    /// Nobody could tell, for as long as we had.
+    Unconfirmed(StoreError),
+}
+
+impl Driver {
+    /// Claims the key for this call, starting from what was found there, if somebody looked.
+    pub(crate) async fn claim(
+        &self,
+        key: &Key,
+        call: &Call,
+        terms: &Terms,
+        mut found: Option<Stored>,
+    ) -> Result<Claim, Error> {
+        let until = self.clock.monotonic() + terms.lease / 3;
+        let unclaimed = |error| Error::store(Some(key.clone()), error);
+        for _ in 0..SWAPS_MAX {
+            let at = self.clock.monotonic();
+            match call::begin(self.clock.now(), found.as_ref(), call, terms) {
+                Decision::Run { expected, record, entry } => {
+                    match self.swap(key, expected, &record, until).await.map_err(unclaimed)? {
+                        Swap::Won(fence) => return Ok(Claim::Won(Won { fence, record, entry, at })),
+                        Swap::Lost(current) => found = current,
+                    }
+                }
+                Decision::Report { expected, record } => {
+                    match self.swap(key, Some(expected), &record, until).await.map_err(unclaimed)? {
+                        Swap::Won(fence) => return Ok(Claim::Replay(Stored { fence, record })),
+                        Swap::Lost(current) => found = current,
+                    }
+                }
+                Decision::Replay(stored) => return Ok(Claim::Replay(stored)),
+                Decision::Busy { until } => return Ok(Claim::Busy { until }),
+                Decision::Mismatch => return Ok(Claim::Mismatch),
+            }
+        }
+        Err(Error::new(ErrorKind::Contended, key.clone()))
+    }
+
+    /// Swaps, again where the reply was lost: a stored record equal to ours is ours.
+    pub(crate) async fn swap(
+        &self,
+        key: &Key,
+        expected: Option<Fence>,
+        record: &Record,
+        until: Duration,
+    ) -> Result<Swap, StoreError> {
+        let mut sends = 0;
+        loop {
+            sends += 1;
+            match self.send(key, expected, record, until).await {
+                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => return Ok(Swap::Won(it.fence)),
+                Err(error) if error.is_transient() && sends < SENDS_MAX && !self.is_over(until) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Writes what a holder has to say, and does not take silence for an answer until its time is over.
+    pub(crate) async fn write(&self, write: Write<'_>) -> Written {
+        let Write { key, mut expected, record, in_doubt, until } = write;
+        let mut pause = PAUSE_MIN;
+        loop {
+            match self.send(key, expected, record, until).await {
+                Ok(Swap::Won(fence)) => return Written::Won(fence),
+                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => return Written::Won(it.fence),
+                Ok(Swap::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
+                Ok(Swap::Lost(_)) => return Written::Superseded,
+                Err(error) if self.is_pointless(&error, until) => return Written::Unconfirmed(error),
+                Err(_) => {
+                    let left = until.saturating_sub(self.clock.monotonic());
+                    self.clock.sleep(pause.min(left)).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    fn is_pointless(&self, error: &StoreError, until: Duration) -> bool {
+        !error.is_transient() || self.is_over(until) || sabotage::is_on("lost-reply-is-failure")
+    }
+
+    fn is_over(&self, until: Duration) -> bool {
+        self.clock.monotonic() >= until
+    }
+
+    async fn send(
+        &self,
+        key: &Key,
+        expected: Option<Fence>,
+        record: &Record,
+        until: Duration,
+    ) -> Result<Swap, StoreError> {
+        within(&*self.clock, until, self.store.swap(key, expected, record)).await.unwrap_or_else(|| {
+            Err(StoreError::new(StoreErrorKind::Unavailable, "any", "did not answer while the lease lasted"))
+        })
+    }
+}
+
+/// Whether what is stored is what we sent.
+fn is_own(stored: &Record, sent: &Record) -> bool {
+    stored == sent && !sabotage::is_on("own-record-not-recognised")
+}

@@ -1,0 +1,124 @@
+//! Keeping a lease alive while its handler works.
+//!
+//! 1. A lease is renewed at a third of its length, measured on the monotonic clock from before the last
+//!    confirmed write was sent.
+//! 2. When somebody else took over, the work is dropped and the cancellation fires.
+//! 3. When four fifths of the lease are over without a confirmed renewal, the holder stops, because soon
+//!    somebody else may start. This is looked at before the work is polled, so a process that was paused for
+//!    longer than its lease wakes up to stop.
+//! 4. It runs in the task of the work itself. Work that is done when it is first polled costs no timer.
+//!
+//! It does not end the call: dropped work is a crash, and the next holder takes over.
+
+use crate::{
+    driver::{Write, Written},
+    error::Error,
+    lease::{Held, Lease},
+};
+use semel_core::{BoxFuture, call, sabotage};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+impl Lease {
+    /// Polls the work while it keeps the lease alive, and drops it when the lease is lost.
+    ///
+    /// [`Call::run`](crate::Call::run) does this for its handler; it is for those who drive a lease by hand.
+    ///
+    /// ```
+    /// use semel::{Begin, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let Begin::Run(lease) = once.call("greet", 1).begin().await? else { panic!("it is fresh") };
+    /// let greeting = lease.hold(async { "hello" }).await?;
+    /// lease.complete(greeting).await?;
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub async fn hold<F: Future>(&self, work: F) -> Result<F::Output, Error> {
+        let mut work = pin!(work);
+        let mut beat: Option<BoxFuture<'_, Error>> = None;
+        poll_fn(|cx| {
+            if let Some(lost) = self.check(beat.as_mut(), cx) {
+                return Poll::Ready(Err(lost));
+            }
+            if let Poll::Ready(output) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            if beat.is_none() && self.is_protected() {
+                let armed = beat.insert(Box::pin(self.beat()));
+                return armed.as_mut().poll(cx).map(Err);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Whether the lease is lost, before the work may go on.
+    fn check(&self, beat: Option<&mut BoxFuture<'_, Error>>, cx: &mut Context<'_>) -> Option<Error> {
+        match beat?.as_mut().poll(cx) {
+            Poll::Ready(lost) => Some(lost),
+            Poll::Pending => self.is_over().then(|| self.lapsed()),
+        }
+    }
+
+    /// Renews until the lease is lost, and says how.
+    async fn beat(&self) -> Error {
+        let clock = &self.granted.once.driver.clock;
+        loop {
+            let due = self.state().since + self.granted.terms.lease / 3;
+            clock.sleep(due.saturating_sub(clock.monotonic())).await;
+            if self.is_over() {
+                return self.lapsed();
+            }
+            if let Err(lost) = self.renew().await {
+                return lost;
+            }
+        }
+    }
+
+    /// Renews the lease now. Whoever drives a lease by hand calls this at a third of its length.
+    pub async fn renew(&self) -> Result<(), Error> {
+        if !self.is_protected() {
+            return Ok(());
+        }
+        let driver = &self.granted.once.driver;
+        let since = driver.clock.monotonic();
+        let held = self.state().clone();
+        // A renewal whose reply was lost is sent again as it was: one record at most is ever in doubt.
+        let record = match &held.in_doubt {
+            Some(record) => record.clone(),
+            None => call::renew(driver.clock.now(), &held.record, &self.granted.terms),
+        };
+        self.state().in_doubt = Some(record.clone());
+        let write = Write {
+            key: self.key(),
+            expected: Some(held.fence),
+            record: &record,
+            in_doubt: None,
+            until: self.stop_at(&held),
+        };
+        match driver.write(write).await {
+            Written::Won(fence) => {
+                *self.state() = Held { fence, record, in_doubt: None, since };
+                Ok(())
+            }
+            Written::Superseded if sabotage::is_on("heartbeat-ignores-supersession") => Ok(()),
+            Written::Superseded => Err(self.lost()),
+            Written::Unconfirmed(error) => Err(self.lapsed().because(error)),
+        }
+    }
+
+    /// When the holder stops if it was not renewed.
+    fn stop_at(&self, held: &Held) -> Duration {
+        held.since + self.granted.terms.lease * 4 / 5
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        let held = self.state();
+        self.is_protected() && self.granted.once.driver.clock.monotonic() >= self.stop_at(&held)
+    }
+}

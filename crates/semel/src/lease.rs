@@ -1,0 +1,311 @@
+//! The right to run a call, until a time.
+//!
+//! 1. A lease is finished once, by consuming it: the types allow no second completion.
+//! 2. Dropping it is a crash: nothing is written, its cancellation fires, and it stands until it lapses.
+//! 3. Everything it writes names the fence of its last write. Who was superseded is told so, and nothing that
+//!    it did is reported as success.
+//! 4. A renewal in flight does not race with the outcome: whichever comes second finds the first one's record,
+//!    recognises it, and goes on from its fence.
+//!
+//! It does not renew itself: [`Lease::hold`] does that while a future runs.
+
+use crate::{
+    begin::How,
+    cancel::Cancellation,
+    codec,
+    driver::{Won, Write, Written},
+    error::{Error, ErrorKind},
+    handler_error::{Class, HandlerError, IsFatal},
+    once::Once,
+};
+use semel_core::{
+    call::{self, Entry, Terms},
+    fence::Fence,
+    key::{Identity, Key},
+    record::{Body, OnLapse, Place, Reason, Record, State, Stored},
+    sabotage,
+    time::Timestamp,
+};
+use serde::Serialize;
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+
+/// The right to run a call, until it lapses. Finish it with [`Lease::complete`], [`Lease::fail`] or
+/// [`Lease::release`].
+#[must_use = "a lease that is dropped stands until it lapses"]
+pub struct Lease {
+    pub(crate) granted: Granted,
+    how: How,
+    waited: bool,
+    attempt: u32,
+    held: Mutex<Held>,
+    cancellation: Cancellation,
+    /// The effects that were used in this attempt.
+    pub(crate) used: Mutex<Vec<Identity>>,
+    is_finished: bool,
+}
+
+/// On what terms a lease was granted.
+pub(crate) struct Granted {
+    pub(crate) once: Once,
+    pub(crate) key: Key,
+    pub(crate) terms: Terms,
+    pub(crate) is_fatal: Option<IsFatal>,
+    pub(crate) body_bytes_max: usize,
+}
+
+/// What the holder knows of its own record.
+#[derive(Clone)]
+pub(crate) struct Held {
+    /// Of the last write that was confirmed.
+    pub(crate) fence: Fence,
+    /// As it was then written.
+    pub(crate) record: Record,
+    /// A renewal whose reply has not come: it may be what is stored.
+    pub(crate) in_doubt: Option<Record>,
+    /// When that lease began, on the monotonic clock.
+    pub(crate) since: Duration,
+}
+
+impl Lease {
+    pub(crate) fn won(granted: Granted, won: Won, waited: bool) -> Self {
+        let how = match won.entry {
+            Entry::Fresh => How::Fresh,
+            Entry::Retried => How::Retried,
+            Entry::TakenOver => How::TakenOver,
+            Entry::Reentered => How::Reentered,
+        };
+        let attempt = won.record.attempts;
+        let held = Held { fence: won.fence, record: won.record, in_doubt: None, since: won.at };
+        Self::held(granted, how, waited, attempt, held)
+    }
+
+    /// A lease on nothing: the store was not there to grant one.
+    pub(crate) fn unprotected(granted: Granted, call: &call::Call) -> Self {
+        let clock = &granted.once.driver.clock;
+        let (now, since) = (clock.now(), clock.monotonic());
+        let state = State::InProgress {
+            holder: call.holder,
+            lease_until: now,
+            place: Place::Here,
+            on_lapse: OnLapse::Rerun,
+        };
+        let record = Record {
+            fingerprint: call.fingerprint,
+            state,
+            attempts: 1,
+            created_at: now,
+            updated_at: now,
+            expires_at: Timestamp::NEVER,
+        };
+        let fence = Fence::new(1).expect("1 is not 0");
+        Self::held(granted, How::Unprotected, false, 1, Held { fence, record, in_doubt: None, since })
+    }
+
+    fn held(granted: Granted, how: How, waited: bool, attempt: u32, held: Held) -> Self {
+        Self {
+            granted,
+            how,
+            waited,
+            attempt,
+            held: Mutex::new(held),
+            cancellation: Cancellation::default(),
+            used: Mutex::default(),
+            is_finished: false,
+        }
+    }
+
+    /// Of the call.
+    pub fn key(&self) -> &Key {
+        &self.granted.key
+    }
+
+    /// Which attempt this is, counted from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The number to hand to whoever can refuse an older one. It grows with every renewal and takeover. An
+    /// unprotected lease has 1, which is older than every other.
+    pub fn fence(&self) -> Fence {
+        self.state().fence
+    }
+
+    /// How the caller came to run the call.
+    pub fn how(&self) -> How {
+        self.how
+    }
+
+    /// Whether the caller waited for another holder first.
+    pub fn waited(&self) -> bool {
+        self.waited
+    }
+
+    /// Whether there is a record behind it: not if the store could not be reached and the call fails open.
+    pub fn is_protected(&self) -> bool {
+        self.how != How::Unprotected
+    }
+
+    /// Whether the lease is lost: superseded, or not renewed in time.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation.is_cancelled() || self.is_over()
+    }
+
+    /// Resolves when the lease is lost.
+    pub async fn cancelled(&self) {
+        self.cancellation.cancelled().await;
+    }
+
+    /// A token for tasks that outlive the handler: it fires when the lease is lost.
+    pub fn cancellation(&self) -> Cancellation {
+        self.cancellation.clone()
+    }
+
+    /// The call took effect, with this result.
+    pub async fn complete<T: Serialize + ?Sized>(self, result: &T) -> Result<(), Error> {
+        let body = codec::body_of(result, self.granted.body_bytes_max, self.body_until());
+        self.complete_with(body).await
+    }
+
+    /// The call took effect, with these bytes as its result.
+    pub async fn complete_bytes(self, result: &[u8]) -> Result<(), Error> {
+        let body = codec::body_of_bytes(result, self.granted.body_bytes_max, self.body_until());
+        self.complete_with(body).await
+    }
+
+    async fn complete_with(self, body: Body) -> Result<(), Error> {
+        if sabotage::is_on("oversized-result-reruns") && matches!(body, Body::NotKept { .. }) {
+            return self.release("too large").await;
+        }
+        self.finish(|now, held, terms| call::complete(now, held, body, terms)).await
+    }
+
+    /// The call failed for good: duplicates get this error.
+    pub async fn fail(self, error: impl fmt::Display) -> Result<(), Error> {
+        self.fail_for(Reason::Fatal, error.to_string()).await
+    }
+
+    /// Nobody knows whether the call took effect: it is not run again until somebody resolves it.
+    pub async fn fail_unknown(self, error: impl fmt::Display) -> Result<(), Error> {
+        self.fail_for(Reason::OutcomeUnknown, error.to_string()).await
+    }
+
+    async fn fail_for(self, reason: Reason, error: String) -> Result<(), Error> {
+        self.finish(|now, held, terms| call::fail(now, held, reason, error, terms)).await
+    }
+
+    /// The attempt ended without an effect: the call may be run again.
+    pub async fn release(self, error: impl fmt::Display) -> Result<(), Error> {
+        let error = Some(error.to_string());
+        self.finish(|now, held, _| call::release(now, held, error)).await
+    }
+
+    /// Writes what a handler's error means, and gives the error that its caller sees.
+    pub(crate) async fn end_with(self, error: HandlerError) -> Error {
+        let class = error.class(self.granted.is_fatal.as_ref());
+        let key = self.key().clone();
+        let text = Error::chain(&*error.source);
+        let written = match class {
+            Class::Retryable if sabotage::is_on("handler-error-completes") => self.complete(&()).await,
+            Class::Retryable => self.release(text).await,
+            Class::Fatal => self.fail_for(Reason::Fatal, text).await,
+            Class::Unknown => self.fail_for(Reason::OutcomeUnknown, text).await,
+            Class::NotOurs => Ok(()),
+        };
+        match written {
+            Err(lost) if lost.kind() == ErrorKind::Superseded => lost,
+            // Whether the failure was kept or not, this is what the handler said; if not, the lease lapses.
+            Ok(()) | Err(_) => told(key, error, class),
+        }
+    }
+
+    async fn finish(mut self, next: impl FnOnce(Timestamp, &Record, &Terms) -> Record) -> Result<(), Error> {
+        self.is_finished = true;
+        if !self.is_protected() {
+            return Ok(());
+        }
+        let driver = &self.granted.once.driver;
+        let held = self.state().clone();
+        let record = next(driver.clock.now(), &held.record, &self.granted.terms);
+        let write = Write {
+            key: self.key(),
+            expected: Some(held.fence),
+            record: &record,
+            in_doubt: held.in_doubt.as_ref(),
+            until: self.write_until(&held),
+        };
+        match driver.write(write).await {
+            Written::Won(fence) => {
+                driver.waits.tell(self.key(), || Stored { fence, record });
+                Ok(())
+            }
+            Written::Superseded => Err(self.lost()),
+            Written::Unconfirmed(error) => {
+                Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
+            }
+        }
+    }
+
+    /// Until when a write is repeated: the end of the lease, and a fifth of it at least, since a late outcome
+    /// is accepted if nobody took over.
+    pub(crate) fn write_until(&self, held: &Held) -> Duration {
+        let lease = self.granted.terms.lease;
+        (held.since + lease).max(self.granted.once.driver.clock.monotonic() + lease / 5)
+    }
+
+    fn body_until(&self) -> Timestamp {
+        self.granted.once.driver.clock.now() + self.granted.terms.body_retention
+    }
+
+    /// Fires the cancellation, and says why.
+    pub(crate) fn lost(&self) -> Error {
+        self.cancellation.cancel();
+        Error::new(ErrorKind::Superseded, self.key().clone())
+    }
+
+    /// Fires the cancellation, because the lease could not be renewed in time.
+    pub(crate) fn lapsed(&self) -> Error {
+        self.cancellation.cancel();
+        Error::new(ErrorKind::Lapsed, self.key().clone())
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().expect("no code panics while it holds the lock")
+    }
+}
+
+/// The error that the caller sees.
+fn told(key: Key, error: HandlerError, class: Class) -> Error {
+    let source = match error.source.downcast::<Error>() {
+        Ok(own) => return *own,
+        Err(source) => source,
+    };
+    let kind = match class {
+        Class::Unknown => ErrorKind::OutcomeUnknown,
+        Class::Retryable | Class::Fatal | Class::NotOurs => ErrorKind::Handler,
+    };
+    let told = Error::new(kind, key).transient(class == Class::Retryable);
+    let told = if class == Class::Unknown { told.with_detail(Error::chain(&*source)) } else { told };
+    told.because(source)
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.cancellation.cancel();
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("key", self.key())
+            .field("attempt", &self.attempt)
+            .field("fence", &self.fence())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,43 @@
+//! Two futures, whichever is first; timers are armed only when somebody really waits.
+
+use semel_core::{BoxFuture, time::Clock};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
+
+/// Which of two futures was first.
+pub(crate) enum First<A, B> {
+    Left(A),
+    Right(B),
+}
+
+/// Polls both, the left one first.
+pub(crate) async fn first<A: Future, B: Future>(left: A, right: B) -> First<A::Output, B::Output> {
+    let mut left = pin!(left);
+    let mut right = pin!(right);
+    poll_fn(|cx| {
+        if let Poll::Ready(it) = left.as_mut().poll(cx) {
+            return Poll::Ready(First::Left(it));
+        }
+        right.as_mut().poll(cx).map(First::Right)
+    })
+    .await
+}
+
+/// The future's output, unless the monotonic clock reaches `until` first. A future that is ready when it is
+/// first polled costs no timer.
+pub(crate) async fn within<F: Future>(clock: &dyn Clock, until: Duration, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut timer: Option<BoxFuture<'static, ()>> = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(it) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(it));
+        }
+        let timer = timer.get_or_insert_with(|| clock.sleep(until.saturating_sub(clock.monotonic())));
+        Pin::new(timer).poll(cx).map(|()| None)
+    })
+    .await
+}

@@ -1,0 +1,127 @@
+//! Records in the memory of this process.
+//!
+//! 1. A swap is one look and one insertion under a lock; nothing is awaited.
+//! 2. Fences come from [`Fence::next`] over the last one issued to any key, so that a key's fences go on
+//!    growing after its record was purged.
+//!
+//! It is not durable, and no other process sees it: for tests, and for services whose duplicates all arrive
+//! within one life of one process.
+
+use crate::clock::SystemClock;
+use semel_core::{
+    BoxFuture,
+    fence::Fence,
+    key::{Identity, Key},
+    record::{Record, Stored},
+    store::{Store, StoreError, Swap},
+    time::{Clock, Timestamp},
+};
+use std::{
+    collections::HashMap,
+    future::ready,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+/// Records in the memory of this process.
+///
+/// ```
+/// use semel::{Once, MemoryStore};
+/// # tokio_test(async {
+/// let once = Once::new(MemoryStore::new());
+/// let first: u32 = once.call("answer", 1).run(async |_| Ok(42)).await?;
+/// let again: u32 = once.call("answer", 1).run(async |_| Ok(43)).await?;
+/// assert_eq!((first, again), (42, 42));
+/// # Ok::<(), semel::Error>(())
+/// # });
+/// # fn tokio_test(f: impl Future<Output = Result<(), semel::Error>>) {
+/// #     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(f).unwrap();
+/// # }
+/// ```
+pub struct MemoryStore {
+    records: Mutex<Records>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Default)]
+struct Records {
+    by_identity: HashMap<Identity, Stored>,
+    /// The last fence issued, to whichever key.
+    last: Option<Fence>,
+}
+
+impl MemoryStore {
+    /// An empty store on the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock::new()))
+    }
+
+    /// An empty store on this clock.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { records: Mutex::default(), clock }
+    }
+
+    /// How many records are held, expired ones included.
+    pub fn len(&self) -> usize {
+        self.lock().by_identity.len()
+    }
+
+    /// Whether no record is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().expect("no code panics while it holds the records")
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Records {
+    fn swap(&mut self, key: &Key, expected: Option<Fence>, record: &Record, now: Timestamp) -> Swap {
+        let found = self.by_identity.get(key.identity());
+        if found.map(|it| it.fence) != expected {
+            return Swap::Lost(found.cloned());
+        }
+        let fence = Fence::next(self.last, now);
+        self.last = Some(fence);
+        self.by_identity.insert(*key.identity(), Stored { fence, record: record.clone() });
+        Swap::Won(fence)
+    }
+
+    fn purge(&mut self, expired_at: Timestamp, limit: u32) -> u32 {
+        let expired = self.by_identity.iter().filter(|(_, it)| it.record.is_expired(expired_at));
+        let chosen: Vec<Identity> = expired.map(|(identity, _)| *identity).take(limit as usize).collect();
+        for identity in &chosen {
+            self.by_identity.remove(identity);
+        }
+        chosen.len() as u32
+    }
+}
+
+impl Store for MemoryStore {
+    fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
+        Box::pin(ready(Ok(self.lock().by_identity.get(key.identity()).cloned())))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expected: Option<Fence>,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<Swap, StoreError>> {
+        Box::pin(async move { Ok(self.lock().swap(key, expected, record, self.clock.now())) })
+    }
+
+    fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
+        Box::pin(async move { Ok(self.lock().purge(expired_at, limit)) })
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+}

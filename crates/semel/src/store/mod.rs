@@ -1,0 +1,5 @@
+//! Where records live: the adapters of the [`Store`](semel_core::store::Store) port.
+
+mod memory;
+
+pub use memory::MemoryStore;

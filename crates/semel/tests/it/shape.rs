@@ -1,0 +1,67 @@
+//! The API in the situations that users are in: what is spawned must be `Send`, what is inferred must be
+//! inferable.
+
+use semel::{BoxFuture, Error, HandlerError, Lease, Once};
+use std::sync::Arc;
+
+struct Mailer;
+impl Mailer {
+    async fn send(&self, to: &str) -> Result<u32, std::io::Error> {
+        tokio::task::yield_now().await;
+        Ok(to.len() as u32)
+    }
+}
+
+/// Boxed behind a trait, with borrowed arguments, as web frameworks do.
+trait Handler {
+    fn handle<'a>(&'a self, once: &'a Once, id: &'a str) -> BoxFuture<'a, Result<u32, Error>>;
+}
+
+impl Handler for Mailer {
+    fn handle<'a>(&'a self, once: &'a Once, id: &'a str) -> BoxFuture<'a, Result<u32, Error>> {
+        Box::pin(async move {
+            once.call("boxed", id)
+                .run(async |lease| {
+                    assert_eq!(lease.attempt(), 1);
+                    Ok(self.send(id).await? + "5".parse::<u32>()?)
+                })
+                .await
+        })
+    }
+}
+
+async fn by_reference(once: &Once, mailer: &Mailer, id: &str) -> Result<u32, Error> {
+    once.call("direct", id).run(async |_| Ok(mailer.send(id).await?)).await
+}
+
+async fn named_handler(lease: &Lease) -> Result<u32, HandlerError> {
+    tokio::task::yield_now().await;
+    Ok(lease.attempt())
+}
+
+#[tokio::test]
+async fn a_call_can_be_spawned_boxed_and_borrowed_from() {
+    let once = Once::memory();
+    let mailer = Arc::new(Mailer);
+    let spawned = tokio::spawn({
+        let (once, mailer) = (once.clone(), Arc::clone(&mailer));
+        async move {
+            let mut sent = 0;
+            let id = "evt-1".to_owned();
+            let direct = by_reference(&once, &mailer, &id).await?;
+            let moved = id.clone();
+            let borrowed = once
+                .call("spawned", &id)
+                .run(async |_| {
+                    sent += mailer.send(&moved).await?;
+                    Ok(sent)
+                })
+                .await?;
+            let named = once.call("named", &id).run(named_handler).await?;
+            Ok::<_, Error>((direct, borrowed, named))
+        }
+    });
+    assert_eq!(spawned.await.unwrap().unwrap(), (5, 5, 1));
+    let boxed = tokio::spawn(async move { mailer.handle(&once, "evt-2").await });
+    assert_eq!(boxed.await.unwrap().unwrap(), 10);
+}
