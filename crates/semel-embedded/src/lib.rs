@@ -1,20 +1,32 @@
-//! The embedded engine: a journal in front of SQLite, and the [`Store`](semel_core::store::Store) over it.
+//! Semel's embedded store: no server, no setup, one directory.
+//!
+//! A journal of checksummed frames takes every write and is synced in groups; finished records move behind
+//! it into SQLite files, one for each span of expiry, which are removed whole when they have expired.
+//! ARCHITECTURE.md tells why, and what it costs.
 
-use semel_core::{BoxFuture, fence::Fence, key::Key, record::{Record, Stored}, store::{Store, StoreError, StoreErrorKind, Swap}, time::{Clock, Timestamp}};
-use std::{path::Path, sync::Arc};
+mod archive;
+mod bloom;
+mod bucket;
+mod commit;
+#[doc(hidden)]
+pub mod disk;
+mod engine;
+mod error;
+mod flush;
+mod frame;
+mod hot;
+mod recover;
+mod segment;
+mod spares;
+mod store;
+mod workers;
 
-/// Records in a directory of this machine.
-pub struct EmbeddedStore { clock: Arc<dyn Clock> }
+pub use engine::Options;
+pub use store::EmbeddedStore;
 
-impl EmbeddedStore {
-    /// Opens the directory, or makes it.
-    pub fn open(_directory: impl AsRef<Path>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> { Ok(Self { clock }) }
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks. A panic under a lock is a broken invariant of ours, which its own assertion has reported.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-impl Store for EmbeddedStore {
-    fn load<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> { Box::pin(async { Err(coming()) }) }
-    fn swap<'a>(&'a self, _: &'a Key, _: Option<Fence>, _: &'a Record) -> BoxFuture<'a, Result<Swap, StoreError>> { Box::pin(async { Err(coming()) }) }
-    fn purge(&self, _: Timestamp, _: u32) -> BoxFuture<'_, Result<u32, StoreError>> { Box::pin(async { Err(coming()) }) }
-    fn clock(&self) -> Arc<dyn Clock> { Arc::clone(&self.clock) }
-}
-fn coming() -> StoreError { StoreError::new(StoreErrorKind::Misconfigured, "embedded", "is being built") }

@@ -1,0 +1,130 @@
+//! The finished records that have left the journal: a list of [`Bucket`]s.
+//!
+//! 1. Every change of the list raises its version, before anything that moved into it leaves the journal. So
+//!    whoever finds a key in neither, with the version unchanged in between, knows that it is in neither.
+//! 2. A key may stand in several buckets; the highest fence is the truth.
+//! 3. A newer value never stands in a bucket that ends earlier than that of an older one (its *floor*), so
+//!    that removing a bucket cannot bring an older value back.
+
+use crate::{
+    bucket::{Bucket, Found},
+    disk::Disk,
+    error::disk as disk_error,
+};
+use semel_core::{fence::Fence, key::Identity, store::StoreError, time::Timestamp};
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+/// The narrowest bucket.
+const WIDTH_MIN: Duration = Duration::from_secs(60);
+
+pub(crate) struct Archive {
+    buckets: RwLock<Arc<Buckets>>,
+    serial: AtomicU32,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Buckets {
+    pub(crate) version: u64,
+    pub(crate) list: Vec<Arc<Bucket>>,
+}
+
+/// What the archive knows of a key.
+pub(crate) struct Archived {
+    /// Of the list that was searched.
+    pub(crate) version: u64,
+    pub(crate) newest: Option<Found>,
+    /// The latest end of a bucket that holds the key.
+    pub(crate) floor: Timestamp,
+}
+
+impl Archived {
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        self.newest.as_ref().map(|it| it.fence)
+    }
+}
+
+impl Archive {
+    pub(crate) fn new(list: Vec<Arc<Bucket>>) -> Self {
+        let serial = list.iter().map(|it| it.serial()).max().unwrap_or(0);
+        Self {
+            buckets: RwLock::new(Arc::new(Buckets { version: 1, list })),
+            serial: AtomicU32::new(serial),
+        }
+    }
+
+    pub(crate) fn buckets(&self) -> Arc<Buckets> {
+        Arc::clone(&self.buckets.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.buckets.read().unwrap_or_else(PoisonError::into_inner).version
+    }
+
+    pub(crate) fn next_serial(&self) -> u32 {
+        self.serial.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn find(&self, identity: &Identity) -> Result<Archived, StoreError> {
+        let buckets = self.buckets();
+        let mut archived = Archived { version: buckets.version, newest: None, floor: Timestamp::EPOCH };
+        for bucket in &buckets.list {
+            if let Some(found) = bucket.find(identity)? {
+                archived.floor = archived.floor.max(bucket.end);
+                if Some(found.fence) > archived.fence() {
+                    archived.newest = Some(found);
+                }
+            }
+        }
+        Ok(archived)
+    }
+
+    /// Whether a bucket other than these holds the key.
+    pub(crate) fn holds_beside(&self, identity: &Identity, these: &[Arc<Bucket>]) -> Result<bool, StoreError> {
+        for bucket in &self.buckets().list {
+            if !these.iter().any(|it| it.name == bucket.name) && bucket.find(identity)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts these in, and takes those out, in one step.
+    pub(crate) fn replace(&self, new: Vec<Arc<Bucket>>, old: &[Arc<Bucket>]) {
+        let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Buckets { version: buckets.version + 1, list: buckets.list.clone() };
+        next.list.retain(|it| !old.iter().any(|gone| gone.name == it.name));
+        next.list.extend(new);
+        *buckets = Arc::new(next);
+    }
+
+    /// Removes the buckets of which every record has expired, and says how many records that was.
+    pub(crate) fn purge(&self, disk: &dyn Disk, expired_at: Timestamp) -> Result<usize, StoreError> {
+        let expired: Vec<_> =
+            self.buckets().list.iter().filter(|it| it.end <= expired_at).map(Arc::clone).collect();
+        if expired.is_empty() {
+            return Ok(0);
+        }
+        self.replace(Vec::new(), &expired);
+        for bucket in &expired {
+            disk.remove(&bucket.name).map_err(disk_error("remove expired records"))?;
+        }
+        Ok(expired.iter().map(|it| it.rows).sum())
+    }
+}
+
+/// The end of the bucket for a record that expires then and must outlive this floor: a bucket is about a
+/// tenth as wide as what is left of the retention, in powers of two, so that records of like retention meet.
+pub(crate) fn bucket_end(now: Timestamp, expires_at: Timestamp, floor: Timestamp) -> Timestamp {
+    if expires_at.max(floor) == Timestamp::NEVER {
+        return Timestamp::NEVER;
+    }
+    let tenth = expires_at.since(now).max(WIDTH_MIN * 10) / 10;
+    let width = (tenth.as_millis() as u64).next_power_of_two();
+    Timestamp::from_millis(expires_at.as_millis().next_multiple_of(width)).max(floor)
+}

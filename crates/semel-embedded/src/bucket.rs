@@ -1,0 +1,346 @@
+//! A SQLite file of finished records that expire together.
+//!
+//! 1. It is built once, in the order of its keys, under a temporary name; it is synced, then named; nobody
+//!    writes to it again. Removing it is how its records expire.
+//! 2. Its name tells the end of its bucket (when its last record has expired), a serial number, and the
+//!    checksum of the whole file.
+//! 3. A row that is found proves itself by its own checksum. A key that the bloom filter denies is not there.
+//!    Only "maybe, but no row" relies on SQLite's pages, so the file's checksum is verified before such an
+//!    answer is given for the first time.
+//! 4. The rows are ordered by the first 64 bits of the identity. Whoever shares these with another stands in
+//!    the table `collided`.
+//!
+//! People may read it with `sqlite3`: `SELECT key, status, datetime(expires_at/1000, 'unixepoch') FROM record`.
+
+use crate::{
+    bloom::Bloom,
+    disk::{Disk, DiskFile},
+    error::{corrupt, disk as disk_error, misconfigured, sqlite as sqlite_error},
+    lock,
+    segment::RESTORE,
+};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use semel_core::{fence::Fence, key::Identity, store::StoreError, time::Timestamp};
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+const FORMAT: u32 = 1;
+const PREFIX: &str = "finished-";
+const SUFFIX: &str = ".sqlite";
+const BUILDING: &str = "build a file of records";
+const SCHEMA: &str = "
+    PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
+    PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -4096;
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE record (
+        prefix INTEGER PRIMARY KEY, identity BLOB NOT NULL, key TEXT NOT NULL, status TEXT NOT NULL,
+        fence INTEGER NOT NULL, expires_at INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
+    CREATE TABLE collided (
+        identity BLOB PRIMARY KEY, key TEXT NOT NULL, status TEXT NOT NULL,
+        fence INTEGER NOT NULL, expires_at INTEGER NOT NULL, record BLOB NOT NULL) STRICT, WITHOUT ROWID;
+    BEGIN";
+const FIND: &str = "SELECT identity, fence, expires_at, record FROM record WHERE prefix = ?1";
+const FIND_COLLIDED: &str = "SELECT identity, fence, expires_at, record FROM collided WHERE identity = ?1";
+const RANGE: &str = "SELECT identity, fence, expires_at, record FROM record WHERE prefix BETWEEN ?1 AND ?2";
+const RANGE_COLLIDED: &str = "SELECT identity, fence, expires_at, record FROM collided";
+
+/// What a person reads of a payload.
+pub struct Described {
+    /// The readable key.
+    pub key: String,
+    /// Where it stands.
+    pub status: &'static str,
+}
+
+/// How the owner of the payloads describes one.
+pub type Describe = fn(&Identity, &[u8]) -> Described;
+
+/// A row.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) identity: Identity,
+    pub(crate) fence: Fence,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) payload: Vec<u8>,
+}
+
+pub(crate) struct Bucket {
+    pub(crate) name: String,
+    /// When its last record has expired.
+    pub(crate) end: Timestamp,
+    pub(crate) rows: usize,
+    /// The last segment whose values it holds: it counts only once the journal notes that this was moved.
+    pub(crate) covers: u32,
+    serial: u32,
+    bloom: Bloom,
+    has_collided: bool,
+    file: Arc<dyn DiskFile>,
+    path: std::path::PathBuf,
+    checksum: u32,
+    /// Set once the whole file was compared with its checksum.
+    is_verified: AtomicBool,
+    /// Idle connections: one for each thread that ever read here at the same time as another.
+    idle: Mutex<Vec<Connection>>,
+}
+
+pub(crate) struct Name {
+    pub(crate) end: Timestamp,
+    pub(crate) serial: u32,
+    checksum: u32,
+}
+
+pub(crate) fn parse_name(name: &str) -> Option<Name> {
+    let mut parts = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split('-');
+    let end = Timestamp::from_millis(parts.next()?.parse().ok()?);
+    let (serial, checksum) = (parts.next()?.parse().ok()?, u32::from_str_radix(parts.next()?, 16).ok()?);
+    parts.next().is_none().then_some(Name { end, serial, checksum })
+}
+
+/// The identity's first 64 bits, as a signed number of the same order.
+fn prefix(identity: &Identity) -> i64 {
+    let bytes = identity.as_bytes().first_chunk::<8>().expect("an identity has 32 bytes");
+    (u64::from_be_bytes(*bytes) ^ (1 << 63)).cast_signed()
+}
+
+impl Bucket {
+    pub(crate) fn open(disk: &dyn Disk, name: &str) -> Result<Self, StoreError> {
+        let damaged = || corrupt(format!("`{name}` is damaged: {RESTORE}"));
+        let Name { end, serial, checksum } = parse_name(name).ok_or_else(damaged)?;
+        let file = disk.open(name).map_err(disk_error(format_args!("open `{name}`")))?;
+        let path = disk.path(name);
+        let connection = connect(&path)?;
+        let read = |name: &str| {
+            let row = |row: &Row<'_>| row.get::<_, Vec<u8>>(0);
+            let sql = "SELECT CAST(value AS BLOB) FROM meta WHERE name = ?1";
+            connection.query_row(sql, [name], row).optional().map_err(sqlite_error("open a file of records"))
+        };
+        let number = |name: &str| -> Result<u64, StoreError> {
+            let text = read(name)?.and_then(|it| String::from_utf8(it).ok());
+            text.and_then(|it| it.parse().ok()).ok_or_else(damaged)
+        };
+        let format = number("format")?;
+        if format > FORMAT.into() {
+            return Err(misconfigured(format!(
+                "`{name}` was written by a newer Semel (format {format}, this one knows {FORMAT}): upgrade Semel"
+            )));
+        }
+        let bytes = read("bloom")?.ok_or_else(damaged)?;
+        if u64::from(crc32fast::hash(&bytes)) != number("bloom_checksum")? {
+            return Err(damaged());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            end,
+            rows: number("rows")? as usize,
+            covers: number("covers")? as u32,
+            serial,
+            bloom: Bloom::from_bytes(&bytes).ok_or_else(damaged)?,
+            has_collided: number("collided")? > 0,
+            file,
+            path,
+            checksum,
+            is_verified: AtomicBool::new(false),
+            idle: Mutex::new(vec![connection]),
+        })
+    }
+
+    pub(crate) const fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    pub(crate) fn find(&self, identity: &Identity) -> Result<Option<Found>, StoreError> {
+        if !self.bloom.may_hold(identity) {
+            return Ok(None);
+        }
+        let connection = match lock(&self.idle).pop() {
+            Some(it) => it,
+            None => connect(&self.path)?,
+        };
+        let found = self.select(&connection, identity).map_err(sqlite_error(format_args!("read `{}`", self.name)));
+        lock(&self.idle).push(connection);
+        let found = found?;
+        if found.is_none() {
+            self.verify()?;
+        }
+        Ok(found)
+    }
+
+    fn select(&self, connection: &Connection, identity: &Identity) -> rusqlite::Result<Option<Found>> {
+        let mut statement = connection.prepare_cached(FIND)?;
+        let found = statement.query_row([prefix(identity)], row).optional()?;
+        if !self.has_collided || found.as_ref().is_none_or(|it| it.identity == *identity) {
+            return Ok(found.filter(|it| it.identity == *identity));
+        }
+        connection.prepare_cached(FIND_COLLIDED)?.query_row([&identity.as_bytes()[..]], row).optional()
+    }
+
+    /// Adds to these the rows of one of `parts` equal parts of all identities.
+    pub(crate) fn collect(&self, part: u64, parts: u64, rows: &mut Vec<Found>) -> Result<(), StoreError> {
+        self.verify()?;
+        let connection = connect(&self.path)?;
+        let width = u64::MAX / parts + 1;
+        let bound = |part: u64| (part.wrapping_mul(width) ^ (1 << 63)).cast_signed();
+        let range = (bound(part), bound(part + 1).wrapping_sub(1));
+        let mut read = || -> rusqlite::Result<()> {
+            for it in connection.prepare(RANGE)?.query_map([range.0, range.1], row)? {
+                rows.push(it?);
+            }
+            for it in connection.prepare(RANGE_COLLIDED)?.query_map([], row)? {
+                rows.extend(Some(it?).filter(|it| (range.0..=range.1).contains(&prefix(&it.identity))));
+            }
+            Ok(())
+        };
+        read().map_err(sqlite_error(format_args!("read `{}`", self.name)))
+    }
+
+    /// Compares the file with its checksum, the first time.
+    pub(crate) fn verify(&self) -> Result<(), StoreError> {
+        if self.is_verified.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let sum = checksum(&*self.file).map_err(disk_error(format_args!("read `{}`", self.name)))?;
+        if sum != self.checksum {
+            return Err(corrupt(format!("`{}` does not match its checksum: {RESTORE}", self.name)));
+        }
+        self.is_verified.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<Found> {
+    let fence: i64 = row.get(1)?;
+    let expires_at: i64 = row.get(2)?;
+    Ok(Found {
+        identity: Identity::from_bytes(row.get(0)?),
+        fence: Fence::new(fence.cast_unsigned()).ok_or(rusqlite::Error::InvalidQuery)?,
+        expires_at: Timestamp::from_millis(expires_at.cast_unsigned()),
+        payload: row.get(3)?,
+    })
+}
+
+/// Opens a finished file: nobody changes it, so SQLite need neither lock nor look again.
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let failed = || sqlite_error(format!("open `{}`", path.display()));
+    let connection = Connection::open_with_flags(uri(path), flags).map_err(failed())?;
+    connection.execute_batch("PRAGMA mmap_size = 4294967296; PRAGMA cache_size = -64").map_err(failed())?;
+    Ok(connection)
+}
+
+/// The path as an SQLite URI, with what has a meaning there escaped.
+fn uri(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let escaped = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    format!("file:{escaped}?immutable=1")
+}
+
+fn checksum(file: &dyn DiskFile) -> std::io::Result<u32> {
+    let length = file.len()?;
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; 1 << 18];
+    let mut offset = 0;
+    while offset < length {
+        let chunk = buffer.len().min((length - offset) as usize);
+        file.read_at(&mut buffer[..chunk], offset)?;
+        hasher.update(&buffer[..chunk]);
+        offset += chunk as u64;
+    }
+    Ok(hasher.finalize())
+}
+
+/// A bucket's file that is being written.
+pub(crate) struct Builder<'a> {
+    disk: &'a dyn Disk,
+    temporary: String,
+    end: Timestamp,
+    covers: u32,
+    serial: u32,
+    connection: Connection,
+    last: Option<Identity>,
+    /// For the bloom filter, whose size depends on how many there will be.
+    identities: Vec<Identity>,
+    collided: usize,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(disk: &'a dyn Disk, end: Timestamp, covers: u32, serial: u32) -> Result<Self, StoreError> {
+        let temporary = format!("building-{serial:08}.tmp");
+        // SQLite would go on with what a crash left there.
+        disk.create(&temporary).map_err(disk_error(BUILDING))?;
+        let connection = Connection::open(disk.path(&temporary)).map_err(sqlite_error(BUILDING))?;
+        connection.execute_batch(SCHEMA).map_err(sqlite_error(BUILDING))?;
+        let identities = Vec::new();
+        Ok(Self { disk, temporary, end, covers, serial, connection, last: None, identities, collided: 0 })
+    }
+
+    /// Adds a row; they must come in the order of their identities.
+    pub(crate) fn push(&mut self, found: &Found, described: &Described) -> Result<(), StoreError> {
+        assert!(self.last < Some(found.identity), "rows come in the order of their identities");
+        let is_collided = self.last.is_some_and(|it| prefix(&it) == prefix(&found.identity));
+        let write = || -> rusqlite::Result<usize> {
+            let Described { key, status } = described;
+            let identity = &found.identity.as_bytes()[..];
+            let fence = found.fence.get().cast_signed();
+            let expires_at = found.expires_at.as_millis().cast_signed();
+            if is_collided {
+                self.connection
+                    .prepare_cached("INSERT INTO collided VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+                    .execute(params![identity, key, status, fence, expires_at, found.payload])
+            } else {
+                self.connection
+                    .prepare_cached("INSERT INTO record VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+                    .execute(params![
+                        prefix(&found.identity),
+                        identity,
+                        key,
+                        status,
+                        fence,
+                        expires_at,
+                        found.payload
+                    ])
+            }
+        };
+        write().map_err(sqlite_error(BUILDING))?;
+        self.collided += usize::from(is_collided);
+        self.last = Some(found.identity);
+        self.identities.push(found.identity);
+        Ok(())
+    }
+
+    /// Makes the file durable, names it, and opens it.
+    pub(crate) fn finish(self) -> Result<Bucket, StoreError> {
+        let failed = || disk_error(BUILDING);
+        let mut bloom = Bloom::for_keys(self.identities.len());
+        self.identities.iter().for_each(|it| bloom.insert(it));
+        let bloom = bloom.to_bytes();
+        let meta = || -> rusqlite::Result<()> {
+            let put = |name: &str, value: &dyn rusqlite::ToSql| {
+                self.connection.execute("INSERT INTO meta VALUES (?1, ?2)", params![name, value])
+            };
+            put("format", &FORMAT)?;
+            put("rows", &(self.identities.len() as i64))?;
+            put("covers", &self.covers)?;
+            put("collided", &(self.collided as i64))?;
+            put("bloom_checksum", &crc32fast::hash(&bloom))?;
+            put("bloom", &bloom)?;
+            self.connection.execute_batch("COMMIT")
+        };
+        meta().map_err(sqlite_error(BUILDING))?;
+        drop(self.connection);
+        let file = self.disk.open(&self.temporary).map_err(failed())?;
+        let sum = checksum(&*file).map_err(failed())?;
+        file.sync().map_err(failed())?;
+        let name =
+            format!("{PREFIX}{:020}-{:08}-{sum:08x}{SUFFIX}", self.end.as_millis(), self.serial);
+        self.disk.rename(&self.temporary, &name).map_err(failed())?;
+        self.disk.sync_directory().map_err(failed())?;
+        let bucket = Bucket::open(self.disk, &name)?;
+        bucket.is_verified.store(true, Ordering::Release);
+        Ok(bucket)
+    }
+}

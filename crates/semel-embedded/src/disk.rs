@@ -1,0 +1,109 @@
+//! The few things the engine asks of a file system, as a port, so that tests can cut its power.
+//!
+//! 1. One flat directory. A file becomes visible under its real name by a rename after it was synced.
+//! 2. What was written is durable after [`DiskFile::sync`]; what was created, renamed or removed, after
+//!    [`Disk::sync_directory`].
+//! 3. SQLite reads and builds its own files at [`Disk::path`]; the engine syncs them and gives them their
+//!    name, so they obey the same two rules.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A directory.
+pub trait Disk: Send + Sync + 'static {
+    /// The names in the directory.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// A new, empty file; one of the same name is replaced.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+    /// A file that is there, whoever wrote it.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+    /// Gives a file another name, replacing what had it.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes creations, renames and removals durable.
+    fn sync_directory(&self) -> io::Result<()>;
+    /// Where SQLite finds a file of this name.
+    fn path(&self, name: &str) -> PathBuf;
+}
+
+/// A file.
+pub trait DiskFile: Send + Sync + 'static {
+    /// Fills the buffer from this offset, or fails.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of the bytes at this offset.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes everything written so far durable.
+    fn sync(&self) -> io::Result<()>;
+    /// How long it is.
+    fn len(&self) -> io::Result<u64>;
+}
+
+/// A directory of the operating system.
+pub struct OsDisk {
+    directory: PathBuf,
+}
+
+impl OsDisk {
+    /// The directory at this path, which must exist.
+    pub fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+}
+
+impl Disk for OsDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&self.directory)?.map(|it| it.map(|it| it.file_name()));
+        names.map(|it| it.map(|it| it.to_string_lossy().into_owned())).collect()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).clone();
+        Ok(Arc::new(OsFile(options.open(self.path(name))?)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).open(self.path(name))?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+struct OsFile(File);
+
+impl DiskFile for OsFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}

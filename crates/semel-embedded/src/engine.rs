@@ -1,0 +1,357 @@
+//! The engine: a journal in front of SQLite files, whatever the values mean.
+//!
+//! 1. [`Engine::apply`] decides a swap under one short lock and appends it to the journal's tail in memory;
+//!    nothing is answered before the tail has reached the operating system or the disk, as the change needs.
+//! 2. Whoever needs the OS writes the tail out itself, for everybody; whoever needs the disk waits for the
+//!    syncing thread, which syncs for all who wait ([`crate::commit`]).
+//! 3. Values are found through [`Hot`] in the journal, and in the [`Archive`] after the flusher moved them
+//!    there ([`crate::flush`]).
+//! 4. A failed write or sync of the journal stops the engine for good: the OS may have dropped what it held,
+//!    so no later success would mean anything.
+//!
+//! It does not know records, leases or policies: a value is bytes, an expiry, and a [`Kind`].
+
+use crate::{
+    archive::{Archive, Archived},
+    bucket::Describe,
+    commit::Waiter,
+    disk::Disk,
+    error::{corrupt, poisoned, refused},
+    frame::{self, Frame, Kind, Put},
+    hot::{Entry, Hot},
+    lock,
+    segment::{HEADER_BYTES, RESTORE, Segment},
+    spares::Spares,
+};
+use semel_core::{fence::Fence, key::Identity, store::StoreError, time::{Clock, Timestamp}};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Largest value, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+/// How often a read may find that its value has just moved.
+const MOVES_MAX: usize = 16;
+
+/// The sizes of an engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How large a file of the journal is.
+    pub segment_bytes: u32,
+    /// How many full files of the journal are moved into SQLite together.
+    pub flush_segments: usize,
+    /// How many full files of the journal may wait before new keys must.
+    pub backlog_segments_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { segment_bytes: 16 << 20, flush_segments: 16, backlog_segments_max: 48 }
+    }
+}
+
+/// See the module.
+pub struct Engine {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: Options,
+    pub(crate) describe: Describe,
+    pub(crate) state: Mutex<State>,
+    /// Held while bytes go from the tail to the OS, so that they do so in order.
+    pub(crate) io: Mutex<Vec<u8>>,
+    /// How much of the journal the OS has, in bytes since the start.
+    pub(crate) written: AtomicU64,
+    pub(crate) archive: Archive,
+    pub(crate) spares: Spares,
+    /// Wakes the syncing thread.
+    pub(crate) wanted: Condvar,
+    /// Wakes the housekeeping thread.
+    pub(crate) chores: Condvar,
+    /// Tells those who wait for the backlog to shrink that it did.
+    pub(crate) room: tokio::sync::Notify,
+    pub(crate) is_full: AtomicBool,
+    /// The newest fence of the process before this one: whoever held a lease then is dead.
+    pub(crate) reopened_at: Option<Fence>,
+}
+
+/// What changes under the lock.
+pub(crate) struct State {
+    pub(crate) hot: Hot,
+    pub(crate) last_fence: Option<Fence>,
+    /// The files of the journal, by number; the last is the tail's.
+    pub(crate) segments: BTreeMap<u32, Arc<Segment>>,
+    pub(crate) tail: Tail,
+    /// Tails of full segments that have not been written out.
+    pub(crate) retired: Vec<Batch>,
+    /// The highest number any segment was given.
+    pub(crate) last_number: u32,
+    /// The next segment, made ahead of need.
+    pub(crate) next: Option<Arc<Segment>>,
+    /// Everything in the journal before this segment and offset is durable.
+    pub(crate) durable: (u32, u32),
+    /// How many bytes were appended since the start.
+    pub(crate) appended: u64,
+    /// How many of these were taken to be written out; in between, a write is under way.
+    pub(crate) taken: u64,
+    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) is_syncer_idle: bool,
+    /// Why housekeeping could not do its work, until it can: the disk is full, most likely.
+    pub(crate) trouble: Option<String>,
+    /// Why the engine stopped.
+    pub(crate) poison: Option<String>,
+    pub(crate) is_closing: bool,
+}
+
+/// The end of the journal.
+pub(crate) struct Tail {
+    pub(crate) segment: Arc<Segment>,
+    /// Appended, but not yet taken to be written out.
+    pub(crate) pending: Vec<u8>,
+    /// Where the pending bytes begin.
+    pub(crate) start: u32,
+    /// How far the segment was durable when last synced, and what the last mark says of that.
+    pub(crate) durable: u32,
+    pub(crate) marked: u32,
+    /// Whether the file was not filled ahead to a segment's full length.
+    pub(crate) is_short: bool,
+}
+
+/// Bytes on their way to the OS.
+pub(crate) struct Batch {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) start: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Tail {
+    pub(crate) fn new(segment: Arc<Segment>, is_short: bool) -> Self {
+        let start = HEADER_BYTES;
+        Self { segment, pending: Vec::new(), start, durable: start, marked: start, is_short }
+    }
+
+    pub(crate) fn end(&self) -> u32 {
+        self.start + self.pending.len() as u32
+    }
+}
+
+/// A swap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) identity: &'a Identity,
+    pub(crate) expected: Option<Fence>,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) kind: Kind,
+    pub(crate) payload: &'a [u8],
+}
+
+/// What became of a swap. A won one may be answered once the journal is written up to `upto`.
+#[derive(Debug)]
+pub(crate) enum Applied {
+    Won { fence: Fence, upto: u64 },
+    Lost(Option<Value>),
+}
+
+/// A value as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub(crate) fence: Fence,
+    pub(crate) payload: Vec<u8>,
+    /// Whether it would survive a power cut now. What would not must not be shown as settled.
+    pub(crate) is_durable: bool,
+}
+
+/// Where a value was found.
+enum Place {
+    Journal(At),
+    Archive(Archived),
+}
+
+/// An entry's frame, and how to come by its bytes.
+struct At {
+    entry: Entry,
+    segment: Arc<Segment>,
+    /// Its bytes, if the OS does not have them yet.
+    bytes: Option<Vec<u8>>,
+    /// Whether its bytes may be on their way to the OS at this moment.
+    is_in_flight: bool,
+    is_durable: bool,
+}
+
+impl Engine {
+    /// Swaps, in memory; `waiter` is woken when the change is durable.
+    pub(crate) fn apply(
+        &self,
+        change: &Change<'_>,
+        waiter: impl FnOnce(u64) -> Option<Waiter>,
+    ) -> Result<Applied, StoreError> {
+        let now = self.clock.now();
+        let mut archived: Option<Archived> = None;
+        for _ in 0..MOVES_MAX {
+            let mut state = lock(&self.state);
+            state.check()?;
+            let (fence, floor) = match state.hot.get(change.identity) {
+                Some(entry) => (Some(entry.fence), entry.floor),
+                None => match &archived {
+                    Some(it) if it.version == self.archive.version() => (it.fence(), it.floor),
+                    Some(_) | None => {
+                        drop(state);
+                        archived = Some(self.archive.find(change.identity)?);
+                        continue;
+                    }
+                },
+            };
+            if fence != change.expected {
+                drop(state);
+                return Ok(Applied::Lost(self.load(change.identity)?));
+            }
+            state.admit(change.expected)?;
+            let fence = Fence::next(state.last_fence, now);
+            let Change { identity, expires_at, kind, payload, .. } = *change;
+            self.append(&mut state, &Put { identity: *identity, fence, expires_at, floor, kind, payload })?;
+            state.last_fence = Some(fence);
+            let upto = state.appended;
+            if let Some(waiter) = waiter(upto) {
+                state.waiters.push(waiter);
+                if state.is_syncer_idle {
+                    self.wanted.notify_one();
+                }
+            }
+            return Ok(Applied::Won { fence, upto });
+        }
+        Err(corrupt("swap a record: it moved without end"))
+    }
+
+    /// The newest value of a key.
+    pub(crate) fn load(&self, identity: &Identity) -> Result<Option<Value>, StoreError> {
+        for _ in 0..MOVES_MAX {
+            match self.locate(identity)? {
+                Place::Archive(it) => {
+                    return Ok(it.newest.map(|it| Value { fence: it.fence, payload: it.payload, is_durable: true }));
+                }
+                Place::Journal(at) => {
+                    // The flusher may have moved it meanwhile, and the file serve again: look once more.
+                    match self.read(&at) {
+                        Some((found, payload)) if found == *identity => {
+                            return Ok(Some(Value { fence: at.entry.fence, payload, is_durable: at.is_durable }));
+                        }
+                        Some(_) | None => {}
+                    }
+                }
+            }
+        }
+        Err(corrupt(format!("the journal does not hold what it should for {identity}: {RESTORE}")))
+    }
+
+    fn locate(&self, identity: &Identity) -> Result<Place, StoreError> {
+        let mut archived: Option<Archived> = None;
+        loop {
+            let state = lock(&self.state);
+            state.check()?;
+            if let Some(entry) = state.hot.get(identity) {
+                return Ok(Place::Journal(state.at(entry, self.written.load(Ordering::Acquire))));
+            }
+            if let Some(it) = archived.take()
+                && it.version == self.archive.version()
+            {
+                return Ok(Place::Archive(it));
+            }
+            drop(state);
+            archived = Some(self.archive.find(identity)?);
+        }
+    }
+
+    fn read(&self, at: &At) -> Option<(Identity, Vec<u8>)> {
+        if let Some(bytes) = &at.bytes {
+            return parse(bytes, &at.segment, &at.entry);
+        }
+        if at.is_in_flight {
+            drop(lock(&self.io));
+        }
+        read_frame(&at.segment, &at.entry)
+    }
+
+    /// Appends a value to the journal and points the map to it.
+    pub(crate) fn append(&self, state: &mut State, put: &Put<'_>) -> Result<(), StoreError> {
+        let length = frame::put_length(put.payload.len()) as u32;
+        if state.tail.end() + length > self.options.segment_bytes {
+            self.roll(state)?;
+        }
+        let entry = Entry {
+            fence: put.fence,
+            expires_at: put.expires_at,
+            floor: put.floor,
+            segment: state.tail.segment.number,
+            offset: state.tail.end(),
+            length,
+            kind: put.kind,
+        };
+        state.push(&Frame::Put(*put));
+        state.hot.insert(&put.identity, entry);
+        Ok(())
+    }
+
+    /// How many keys are found through the journal, and how many rows stand in SQLite.
+    pub fn sizes(&self) -> (usize, usize) {
+        let rows = self.archive.buckets().list.iter().map(|it| it.rows).sum();
+        (lock(&self.state).hot.len(), rows)
+    }
+}
+
+/// The identity and the payload of an entry; `None` if something else stands there now.
+pub(crate) fn read_frame(segment: &Segment, entry: &Entry) -> Option<(Identity, Vec<u8>)> {
+    let mut bytes = vec![0; entry.length as usize];
+    segment.file.read_at(&mut bytes, entry.offset.into()).ok()?;
+    parse(&bytes, segment, entry)
+}
+
+fn parse(bytes: &[u8], segment: &Segment, entry: &Entry) -> Option<(Identity, Vec<u8>)> {
+    match frame::read(bytes, segment.salt, entry.offset)? {
+        (Frame::Put(put), _) if put.fence == entry.fence => Some((put.identity, put.payload.to_vec())),
+        _ => None,
+    }
+}
+
+impl State {
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.poison.as_ref().map_or(Ok(()), |cause| Err(poisoned(cause)))
+    }
+
+    /// Refuses new keys while the next file cannot be made, so that what is left of this one serves those who
+    /// are under way.
+    fn admit(&self, expected: Option<Fence>) -> Result<(), StoreError> {
+        match &self.trouble {
+            Some(cause) if expected.is_none() && self.next.is_none() => {
+                Err(refused(format!("takes no new keys while its directory cannot grow: {cause}")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Appends a frame to the tail, which has room for it.
+    pub(crate) fn push(&mut self, frame: &Frame<'_>) {
+        let before = self.tail.pending.len();
+        let offset = self.tail.end();
+        frame::append(&mut self.tail.pending, self.tail.segment.salt, offset, frame);
+        self.appended += (self.tail.pending.len() - before) as u64;
+    }
+
+    fn at(&self, entry: &Entry, written: u64) -> At {
+        let within = |number: u32, start: u32, bytes: &[u8]| {
+            let from = entry.offset.checked_sub(start).filter(|_| number == entry.segment)? as usize;
+            bytes.get(from..from + entry.length as usize).map(<[u8]>::to_vec)
+        };
+        let retired = self.retired.iter().find_map(|it| within(it.segment.number, it.start, &it.bytes));
+        let tail = || within(self.tail.segment.number, self.tail.start, &self.tail.pending);
+        At {
+            entry: *entry,
+            segment: Arc::clone(self.segments.get(&entry.segment).expect("an entry's segment is kept")),
+            bytes: retired.or_else(tail),
+            is_in_flight: written < self.taken,
+            is_durable: (entry.segment, entry.offset) < self.durable,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! From the journal into SQLite.
+//!
+//! 1. What is settled moves into the bucket of its expiry; what has expired, and hides nothing older, is
+//!    dropped; what is leased is appended to the journal again.
+//! 2. The buckets are durable and in the archive's list before their values leave the map; a
+//!    [`Frame::Moved`] note is durable before the segments go. So every value can be found at every moment,
+//!    and after a crash at any.
+//! 3. The lock is held for one shard at a time. Values are read, and files built, without it.
+//! 4. Buckets of one end that have become many and small are merged.
+
+use crate::{
+    archive::bucket_end,
+    bucket::{Bucket, Builder, Found},
+    engine::{Engine, read_frame},
+    error::{corrupt, disk as disk_error},
+    frame::{Frame, Kind, Put},
+    hot::{Entry, SHARDS},
+    lock,
+    segment::{self, RESTORE, Segment},
+};
+use semel_core::{fence::Fence, key::Identity, store::StoreError, time::Timestamp};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, atomic::Ordering},
+};
+
+/// How many small buckets of one end may stand side by side.
+const SMALL_MAX: usize = 8;
+/// How many rows make a bucket large enough to be left alone. The one without end never is: its rows go only
+/// when it is merged.
+const SMALL_ROWS: usize = 250_000;
+/// In how many steps buckets are merged, to bound the memory it takes.
+const MERGE_STEPS: u64 = 64;
+
+/// The full segments that are being moved.
+struct Moving {
+    upto: u32,
+    segments: HashMap<u32, Arc<Segment>>,
+    now: Timestamp,
+}
+
+impl Engine {
+    /// Moves everything in the full segments into SQLite, and frees them. Does nothing if the store closes
+    /// meanwhile: the journal still has it all.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        let Some(moving) = self.moving() else { return Ok(()) };
+        self.write_upto(lock(&self.state).appended)?;
+        let mut builders = BTreeMap::new();
+        let mut moved = Vec::new();
+        for shard in 0..SHARDS {
+            if lock(&self.state).is_closing {
+                return Ok(());
+            }
+            self.flush_shard(&moving, shard, &mut builders, &mut moved)?;
+        }
+        let buckets: Result<Vec<_>, _> = builders.into_values().map(|it| it.finish().map(Arc::new)).collect();
+        self.archive.replace(buckets?, &[]);
+        for half in moved.chunks(1024) {
+            let mut state = lock(&self.state);
+            half.iter().for_each(|(half, fence)| state.hot.remove(*half, *fence));
+        }
+        self.log_again(&moving)?;
+        self.free(&moving)
+    }
+
+    fn moving(&self) -> Option<Moving> {
+        let state = lock(&self.state);
+        let upto = state.tail.segment.number.checked_sub(1)?;
+        let segments: HashMap<_, _> =
+            state.segments.range(..=upto).map(|(number, it)| (*number, Arc::clone(it))).collect();
+        (!segments.is_empty()).then(|| Moving { upto, segments, now: self.clock.now() })
+    }
+
+    fn flush_shard<'a>(
+        &'a self,
+        moving: &Moving,
+        shard: usize,
+        builders: &mut BTreeMap<Timestamp, Builder<'a>>,
+        moved: &mut Vec<(u128, Fence)>,
+    ) -> Result<(), StoreError> {
+        let settled = |it: &Entry| it.segment <= moving.upto && it.kind == Kind::Settled;
+        let entries = lock(&self.state).hot.select(shard, settled);
+        for (half, entry) in entries {
+            moved.push((half, entry.fence));
+            if entry.expires_at <= moving.now && entry.floor <= moving.now {
+                continue;
+            }
+            let (identity, payload) = moving.read(&entry)?;
+            let end = bucket_end(moving.now, entry.expires_at, entry.floor);
+            let builder = match builders.entry(end) {
+                std::collections::btree_map::Entry::Occupied(it) => it.into_mut(),
+                std::collections::btree_map::Entry::Vacant(it) => {
+                    it.insert(Builder::new(&*self.disk, end, moving.upto, self.archive.next_serial())?)
+                }
+            };
+            let described = (self.describe)(&identity, &payload);
+            let Entry { fence, expires_at, .. } = entry;
+            builder.push(&Found { identity, fence, expires_at, payload }, &described)?;
+        }
+        Ok(())
+    }
+
+    /// Appends again what is leased, and notes, durably, that the moved segments are not needed.
+    fn log_again(&self, moving: &Moving) -> Result<(), StoreError> {
+        for shard in 0..SHARDS {
+            let entries = lock(&self.state).hot.select(shard, |it| it.segment <= moving.upto);
+            for (_, entry) in entries {
+                let (identity, payload) = moving.read(&entry)?;
+                let mut state = lock(&self.state);
+                if state.hot.get(&identity) == Some(&entry) {
+                    let Entry { fence, expires_at, floor, kind, .. } = entry;
+                    self.append(&mut state, &Put { identity, fence, expires_at, floor, kind, payload: &payload })?;
+                }
+            }
+        }
+        let mut state = lock(&self.state);
+        if state.tail.end() + 32 > self.options.segment_bytes {
+            self.roll(&mut state)?;
+        }
+        let fence = Fence::next(state.last_fence, moving.now);
+        state.last_fence = Some(fence);
+        state.push(&Frame::Moved { upto: moving.upto, fence });
+        drop(state);
+        self.sync()
+    }
+
+    /// Keeps the moved segments' files for use again, or removes them.
+    fn free(&self, moving: &Moving) -> Result<(), StoreError> {
+        let mut state = lock(&self.state);
+        state.segments.retain(|number, _| *number > moving.upto);
+        self.is_full.store(state.segments.len() > self.options.backlog_segments_max, Ordering::Release);
+        drop(state);
+        for segment in moving.segments.values() {
+            self.spares.keep(segment).map_err(disk_error("remove a file of the journal"))?;
+        }
+        self.room.notify_waiters();
+        Ok(())
+    }
+
+    /// Merges the small buckets of one end, where they have become too many.
+    pub(crate) fn merge(&self) -> Result<(), StoreError> {
+        let mut by_end: BTreeMap<Timestamp, Vec<Arc<Bucket>>> = BTreeMap::new();
+        let is_small = |it: &&Arc<Bucket>| it.rows < SMALL_ROWS || it.end == Timestamp::NEVER;
+        for bucket in self.archive.buckets().list.iter().filter(is_small) {
+            by_end.entry(bucket.end).or_default().push(Arc::clone(bucket));
+        }
+        for (end, small) in by_end.into_iter().filter(|(_, small)| small.len() > SMALL_MAX) {
+            let merged = self.merged(end, &small)?;
+            self.archive.replace(vec![Arc::new(merged)], &small);
+            for bucket in &small {
+                self.disk.remove(&bucket.name).map_err(disk_error("remove a merged file of records"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One bucket with the newest row of each key.
+    fn merged(&self, end: Timestamp, small: &[Arc<Bucket>]) -> Result<Bucket, StoreError> {
+        let covers = small.iter().map(|it| it.covers).max().unwrap_or(0);
+        let mut builder = Builder::new(&*self.disk, end, covers, self.archive.next_serial())?;
+        let now = self.clock.now();
+        for step in 0..MERGE_STEPS {
+            let mut rows = Vec::new();
+            small.iter().try_for_each(|it| it.collect(step, MERGE_STEPS, &mut rows))?;
+            rows.sort_unstable_by_key(|it| (it.identity, Reverse(it.fence)));
+            rows.dedup_by_key(|it| it.identity);
+            for found in &rows {
+                let is_over = end == Timestamp::NEVER && found.expires_at <= now;
+                if !is_over || self.archive.holds_beside(&found.identity, small)? {
+                    builder.push(found, &(self.describe)(&found.identity, &found.payload))?;
+                }
+            }
+        }
+        builder.finish()
+    }
+}
+
+impl Moving {
+    fn read(&self, entry: &Entry) -> Result<(Identity, Vec<u8>), StoreError> {
+        let segment = self.segments.get(&entry.segment);
+        segment.and_then(|it| read_frame(it, entry)).ok_or_else(|| {
+            corrupt(format!(
+                "`{}` is damaged at byte {}: {RESTORE}",
+                segment::name(entry.segment),
+                entry.offset
+            ))
+        })
+    }
+}

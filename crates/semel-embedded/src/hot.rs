@@ -1,0 +1,101 @@
+//! Where the journal holds the newest value of each key that has not moved into SQLite.
+//!
+//! 1. The map holds places, not values: its size depends on the number of keys alone.
+//! 2. It is cut into shards by the front of the identity, so that the flusher can go through it in order,
+//!    holding the lock for one shard at a time, and growing one does not stall the rest.
+//! 3. It is keyed by half of the identity; the frame it points to holds the whole.
+
+use crate::frame::Kind;
+use semel_core::{fence::Fence, key::Identity, time::Timestamp};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
+pub(crate) const SHARDS: usize = 64;
+
+pub(crate) struct Hot {
+    shards: Vec<Shard>,
+}
+
+type Shard = HashMap<u128, Entry, BuildHasherDefault<IdentityHasher>>;
+
+/// Where a value stands, and what is needed of it to decide without reading it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) fence: Fence,
+    pub(crate) expires_at: Timestamp,
+    /// See [`crate::frame::Put::floor`].
+    pub(crate) floor: Timestamp,
+    pub(crate) segment: u32,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    pub(crate) kind: Kind,
+}
+
+/// An identity is as good as random: its own bits are its hash.
+#[derive(Default)]
+struct IdentityHasher(u64);
+
+impl Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only identities are hashed here")
+    }
+    fn write_u128(&mut self, half: u128) {
+        self.0 = half as u64;
+    }
+}
+
+fn half(identity: &Identity) -> u128 {
+    u128::from_be_bytes(*identity.as_bytes().first_chunk().expect("an identity has 32 bytes"))
+}
+
+fn shard_of(half: u128) -> usize {
+    (half >> (128 - SHARDS.ilog2())) as usize
+}
+
+impl Hot {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Shard::default()).collect() }
+    }
+
+    pub(crate) fn get(&self, identity: &Identity) -> Option<&Entry> {
+        let half = half(identity);
+        self.shards[shard_of(half)].get(&half)
+    }
+
+    pub(crate) fn insert(&mut self, identity: &Identity, entry: Entry) {
+        let half = half(identity);
+        self.shards[shard_of(half)].insert(half, entry);
+    }
+
+    /// Inserts what was read from the journal, unless a newer value of the key is known.
+    pub(crate) fn recover(&mut self, identity: &Identity, entry: Entry) {
+        if self.get(identity).is_none_or(|it| it.fence < entry.fence) {
+            self.insert(identity, entry);
+        }
+    }
+
+    /// Removes the entry if it still is this one.
+    pub(crate) fn remove(&mut self, half: u128, fence: Fence) {
+        let shard = &mut self.shards[shard_of(half)];
+        if shard.get(&half).is_some_and(|it| it.fence == fence) {
+            shard.remove(&half);
+        }
+    }
+
+    /// The entries of one shard that pass, in the order of their identities.
+    pub(crate) fn select(&self, shard: usize, pass: impl Fn(&Entry) -> bool) -> Vec<(u128, Entry)> {
+        let mut entries: Vec<_> =
+            self.shards[shard].iter().filter(|(_, it)| pass(it)).map(|(half, it)| (*half, *it)).collect();
+        entries.sort_unstable_by_key(|it| it.0);
+        entries
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(HashMap::len).sum()
+    }
+}

@@ -1,0 +1,228 @@
+//! Opening a directory: from what a crash left to an engine.
+//!
+//! 1. A directory is Semel's once it holds the file `FORMAT`, which is made last.
+//! 2. The journal is read from its newest segment backwards, down to what was moved into SQLite. Everything
+//!    read is synced before it is shown to anybody, because what was written may not have been durable.
+//! 3. A bucket that covers segments of which the journal does not note that they were moved is the work of
+//!    a flush that was cut short. The journal still has it all, so the bucket is removed.
+//! 4. The new process writes into a new segment; no old one is written to again.
+
+use crate::{
+    archive::Archive,
+    bucket::{self, Bucket, Describe},
+    disk::Disk,
+    engine::{Engine, Options, State, Tail},
+    error::{corrupt, disk as disk_error, misconfigured},
+    frame::Frame,
+    hot::{Entry, Hot},
+    segment::{self, RESTORE, Segment},
+    spares::{Spares, is_spare},
+};
+use semel_core::{fence::Fence, store::StoreError, time::Clock};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
+};
+
+const FORMAT: u32 = 1;
+const FORMAT_FILE: &str = "FORMAT";
+const FORMAT_TEXT: &str = "Semel embedded store, format ";
+/// How many spare files of the journal survive a restart.
+const SPARES_MAX: usize = 2;
+
+/// What was read from the journal.
+struct Recovered {
+    hot: Hot,
+    segments: BTreeMap<u32, Arc<Segment>>,
+    /// The newest segment that holds anything, and where it ends.
+    newest: (u32, u32),
+    moved: u32,
+    last_fence: Option<Fence>,
+}
+
+impl Engine {
+    /// Opens the directory, or makes it one of Semel's.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+        describe: Describe,
+    ) -> Result<Self, StoreError> {
+        let names = disk.list().map_err(disk_error("read the directory"))?;
+        check_format(&*disk, &names)?;
+        let kept = remove_leftovers(&*disk, &names)?;
+        let Recovered { hot, mut segments, newest, moved, last_fence } = read_journal(&*disk, &names)?;
+        let archive = Archive::new(open_buckets(&*disk, &names, moved)?);
+        let spares = Spares::new(Arc::clone(&disk), options.segment_bytes, options.flush_segments, kept);
+        let number = names.iter().filter_map(|it| segment::number(it)).max().unwrap_or(0) + 1;
+        let made = spares.make_now(number, clock.now());
+        let (first, is_short) = made.map_err(disk_error("begin a file of the journal"))?;
+        let first = Arc::new(first);
+        segments.insert(number, Arc::clone(&first));
+        let mut state = State {
+            hot,
+            last_fence,
+            segments,
+            tail: Tail::new(first, is_short),
+            retired: Vec::new(),
+            last_number: number,
+            next: None,
+            durable: (number, 0),
+            appended: 0,
+            taken: 0,
+            waiters: Vec::new(),
+            is_syncer_idle: false,
+            trouble: None,
+            poison: None,
+            is_closing: false,
+        };
+        state.push(&Frame::Follows { segment: newest.0, end: newest.1 });
+        let engine = Self {
+            disk,
+            clock,
+            options,
+            describe,
+            state: Mutex::new(state),
+            io: Mutex::default(),
+            written: AtomicU64::new(0),
+            archive,
+            spares,
+            wanted: Condvar::new(),
+            chores: Condvar::new(),
+            room: tokio::sync::Notify::new(),
+            is_full: AtomicBool::new(false),
+            reopened_at: last_fence,
+        };
+        engine.sync()?;
+        Ok(engine)
+    }
+}
+
+fn check_format(disk: &dyn Disk, names: &[String]) -> Result<(), StoreError> {
+    if !names.iter().any(|it| it == FORMAT_FILE) {
+        let is_data = |it: &&String| segment::number(it).is_some() || bucket::parse_name(it).is_some();
+        if let Some(name) = names.iter().find(is_data) {
+            return Err(corrupt(format!("the directory holds `{name}` but no `{FORMAT_FILE}`: {RESTORE}")));
+        }
+        return make_format(disk).map_err(disk_error("make the directory"));
+    }
+    let file = disk.open(FORMAT_FILE).map_err(disk_error("read the file `FORMAT`"))?;
+    let mut bytes = vec![0; file.len().unwrap_or(0).min(256) as usize];
+    file.read_at(&mut bytes, 0).map_err(disk_error("read the file `FORMAT`"))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let format: Option<u32> = text.strip_prefix(FORMAT_TEXT).and_then(|it| it.trim_end().parse().ok());
+    match format {
+        Some(FORMAT) => Ok(()),
+        Some(newer) if newer > FORMAT => Err(misconfigured(format!(
+            "the directory was written by a newer Semel (format {newer}, this one knows {FORMAT}): upgrade Semel"
+        ))),
+        Some(_) | None => Err(corrupt(format!("the file `{FORMAT_FILE}` is damaged: {RESTORE}"))),
+    }
+}
+
+fn make_format(disk: &dyn Disk) -> std::io::Result<()> {
+    const TEMPORARY: &str = "FORMAT.tmp";
+    let file = disk.create(TEMPORARY)?;
+    file.write_at(format!("{FORMAT_TEXT}{FORMAT}\n").as_bytes(), 0)?;
+    file.sync()?;
+    disk.rename(TEMPORARY, FORMAT_FILE)?;
+    disk.sync_directory()
+}
+
+/// Removes what a crash left half made, and most of the spare files; gives those it keeps.
+fn remove_leftovers(disk: &dyn Disk, names: &[String]) -> Result<Vec<String>, StoreError> {
+    let kept: Vec<_> = names.iter().filter(|it| is_spare(it)).take(SPARES_MAX).cloned().collect();
+    let leftovers = names.iter().filter(|it| it.ends_with(".tmp") && !kept.contains(it));
+    // SQLite's own leftovers beside a file that was being built.
+    let journals = names.iter().filter(|it| it.ends_with(".tmp-journal"));
+    for name in leftovers.chain(journals) {
+        disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;
+    }
+    Ok(kept)
+}
+
+fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreError> {
+    let mut numbers: Vec<u32> = names.iter().filter_map(|it| segment::number(it)).collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    let mut it = Recovered {
+        hot: Hot::new(),
+        segments: BTreeMap::new(),
+        newest: (0, segment::HEADER_BYTES),
+        moved: 0,
+        last_fence: None,
+    };
+    // Which segment comes next on the way back, and where it ends.
+    let mut wanted: Option<(u32, u32)> = None;
+    for number in numbers {
+        if number <= it.moved {
+            disk.remove(&segment::name(number)).map_err(disk_error("remove a file of the journal"))?;
+            continue;
+        }
+        if wanted.is_some_and(|(wanted, _)| number < wanted) {
+            break;
+        }
+        let segment = Segment::open(disk, number)?;
+        if wanted.is_some_and(|(wanted, _)| number > wanted) {
+            // Made ahead of need, and passed over.
+            disk.remove(&segment::name(number)).map_err(disk_error("remove a file of the journal"))?;
+            continue;
+        }
+        let mut follows = None;
+        let end = segment.scan(wanted.map(|it| it.1), |offset, length, frame| match frame {
+            Frame::Put(put) => {
+                it.last_fence = it.last_fence.max(Some(put.fence));
+                let (fence, expires_at, floor, kind) = (put.fence, put.expires_at, put.floor, put.kind);
+                let length = length as u32;
+                it.hot.recover(
+                    &put.identity,
+                    Entry { fence, expires_at, floor, segment: number, offset, length, kind },
+                );
+            }
+            Frame::Moved { upto, fence } => {
+                it.moved = it.moved.max(upto);
+                it.last_fence = it.last_fence.max(Some(fence));
+            }
+            Frame::Follows { segment, end } => follows = Some((segment, end)),
+            Frame::Durable { .. } => {}
+        })?;
+        match follows {
+            Some(before) => wanted = Some(before),
+            // Made ahead of need, and never used.
+            None if wanted.is_none() && end == segment::HEADER_BYTES => {
+                disk.remove(&segment::name(number)).map_err(disk_error("remove a file of the journal"))?;
+                continue;
+            }
+            None => return Err(corrupt(format!("`{}` has no beginning: {RESTORE}", segment::name(number)))),
+        }
+        segment.file.sync().map_err(disk_error("sync the journal"))?;
+        if it.segments.is_empty() {
+            it.newest = (number, end);
+        }
+        it.segments.insert(number, Arc::new(segment));
+    }
+    match wanted {
+        Some((number, _)) if number > it.moved && !it.segments.contains_key(&number) && number != 0 => {
+            Err(corrupt(format!("`{}` is missing: {RESTORE}", segment::name(number))))
+        }
+        Some(_) | None => Ok(it),
+    }
+}
+
+fn open_buckets(disk: &dyn Disk, names: &[String], moved: u32) -> Result<Vec<Arc<Bucket>>, StoreError> {
+    let mut list = Vec::new();
+    for name in names.iter().filter(|it| bucket::parse_name(it).is_some()) {
+        let bucket = Bucket::open(disk, name)?;
+        if moved == 0 && names.iter().all(|it| segment::number(it).is_none()) {
+            return Err(corrupt(format!("the directory holds `{name}` but no journal: {RESTORE}")));
+        }
+        if bucket.covers <= moved {
+            list.push(Arc::new(bucket));
+        } else {
+            disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;
+        }
+    }
+    Ok(list)
+}

@@ -1,0 +1,271 @@
+//! The [`Store`] over the engine.
+//!
+//! 1. A claim by a handler of this process, to be run again if it is interrupted, need only reach the
+//!    operating system: a power cut ends the handler too. Everything else waits for the disk: outcomes, claims
+//!    for work done elsewhere, and claims that must be reported if they are interrupted.
+//! 2. What is not durable yet is not shown as settled: whoever asks waits for the disk as its author does.
+//! 3. A lease held in this directory's former process is over: the lock proves that the process is. It is
+//!    shown as released, or, if it must be reported, as lapsed. Work done elsewhere keeps its lease.
+
+use crate::{
+    bucket::Described,
+    disk::OsDisk,
+    engine::{Applied, Change, Engine, Options, VALUE_BYTES_MAX, Value},
+    error::{corrupt, disk as disk_error, misconfigured, poisoned, refused},
+    frame::Kind,
+    hot::SHARDS,
+    lock,
+    workers::Workers,
+};
+use semel_core::{
+    BoxFuture,
+    fence::Fence,
+    key::{Identity, Key},
+    record::{OnLapse, Place, Record, State, Stored},
+    sabotage,
+    store::{Store, StoreError, Swap},
+    time::{Clock, Timestamp},
+    wire::{self, WireError},
+};
+use std::{
+    fs::{self, File, TryLockError},
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
+use tokio::sync::oneshot;
+
+/// Records in a directory of this machine, for one process at a time. Durable; see the crate's documentation.
+pub struct EmbeddedStore {
+    engine: Arc<Engine>,
+    // Before the lock, so that the last bytes are on disk when another process may come.
+    _workers: Workers,
+    _lock: File,
+}
+
+impl EmbeddedStore {
+    /// Opens the directory, or makes it. Blocks while it reads the journal: well under a second.
+    pub fn open(directory: impl AsRef<Path>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::open_with(directory, clock, Options::default())
+    }
+
+    /// As [`EmbeddedStore::open`], with other sizes.
+    pub fn open_with(
+        directory: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let directory = directory.as_ref();
+        make_directory(directory)?;
+        let lock = lock_directory(directory)?;
+        let disk = Arc::new(OsDisk::new(directory));
+        let engine = Arc::new(Engine::open(disk, clock, options, describe)?);
+        let workers = Workers::start(&engine).map_err(disk_error("start its threads"))?;
+        Ok(Self { engine, _workers: workers, _lock: lock })
+    }
+
+    /// How many records are found through the journal, and how many rows stand in SQLite files.
+    pub fn sizes(&self) -> (usize, usize) {
+        self.engine.sizes()
+    }
+
+    async fn swap_now(&self, key: &Key, expected: Option<Fence>, record: &Record) -> Result<Swap, StoreError> {
+        let payload = wire::encode(key, record);
+        if payload.len() > VALUE_BYTES_MAX {
+            return Err(refused(format!(
+                "a record of {} bytes is larger than {VALUE_BYTES_MAX}: lower the limit on results",
+                payload.len()
+            )));
+        }
+        if expected.is_none() {
+            self.wait_for_room().await?;
+        }
+        let identity = key.identity();
+        let change =
+            Change { identity, expected, expires_at: record.expires_at, kind: kind(record), payload: &payload };
+        if needs_the_disk(record) {
+            let (waiter, durable) = oneshot::channel();
+            match self.engine.apply(&change, |_| Some(waiter))? {
+                Applied::Won { fence, .. } => settled(durable).await.map(|()| Swap::Won(fence)),
+                Applied::Lost(found) => self.show(key, found).await.map(Swap::Lost),
+            }
+        } else {
+            match self.engine.apply(&change, |_| None)? {
+                Applied::Won { fence, upto } => {
+                    // Others may be about to write, too: let them, and write for all at once.
+                    yield_once().await;
+                    self.engine.write_upto(upto)?;
+                    Ok(Swap::Won(fence))
+                }
+                Applied::Lost(found) => self.show(key, found).await.map(Swap::Lost),
+            }
+        }
+    }
+
+    /// What was found, once it would survive a power cut.
+    async fn show(&self, key: &Key, found: Option<Value>) -> Result<Option<Stored>, StoreError> {
+        let Some(value) = found else { return Ok(None) };
+        let stored = self.engine.stored(key, &value)?;
+        if !value.is_durable && needs_the_disk(&stored.record) && !sabotage::is_on("embedded_shows_unsynced") {
+            let (waiter, durable) = oneshot::channel();
+            self.engine.wait(waiter);
+            settled(durable).await?;
+        }
+        Ok(Some(stored))
+    }
+
+    /// Waits while the journal is so far ahead of SQLite that new keys would only make it worse.
+    async fn wait_for_room(&self) -> Result<(), StoreError> {
+        while self.engine.is_full.load(Ordering::Acquire) {
+            let room = self.engine.room.notified();
+            if let Some(cause) = &lock(&self.engine.state).trouble {
+                return Err(refused(format!("cannot move its journal into SQLite: {cause}")));
+            }
+            if self.engine.is_full.load(Ordering::Acquire) {
+                room.await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
+        Box::pin(async move { self.show(key, self.engine.load(key.identity())?).await })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expected: Option<Fence>,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<Swap, StoreError>> {
+        Box::pin(self.swap_now(key, expected, record))
+    }
+
+    fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
+        Box::pin(async move { self.engine.purge(expired_at, limit) })
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.engine.clock)
+    }
+}
+
+impl Engine {
+    /// A value as a record: a lease of the former process is over.
+    pub(crate) fn stored(&self, key: &Key, value: &Value) -> Result<Stored, StoreError> {
+        let mut record = wire::decode_record(key, &value.payload).map_err(|cause| match cause {
+            WireError::Newer { .. } => misconfigured(format!("read the record of {key}")).because(cause),
+            _ => corrupt(format!("read the record of {key}")).because(cause),
+        })?;
+        if Some(value.fence) <= self.reopened_at {
+            orphan(&mut record);
+        }
+        Ok(Stored { fence: value.fence, record })
+    }
+
+    fn wait(&self, waiter: oneshot::Sender<Result<(), StoreError>>) {
+        let mut state = lock(&self.state);
+        match &state.poison {
+            // Whoever gave up waiting does not want to know.
+            Some(cause) => drop(waiter.send(Err(poisoned(cause)))),
+            None => {
+                state.waiters.push(waiter);
+                self.wanted.notify_one();
+            }
+        }
+    }
+
+    /// Removes expired buckets whole, and then expired records from the journal's map.
+    pub(crate) fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        let mut purged = self.archive.purge(&*self.disk, expired_at)?;
+        for shard in 0..SHARDS {
+            let mut state = lock(&self.state);
+            let gone = state.hot.select(shard, |it| it.expires_at <= expired_at && it.floor <= expired_at);
+            for (half, entry) in gone.into_iter().take((limit as usize).saturating_sub(purged)) {
+                state.hot.remove(half, entry.fence);
+                purged += 1;
+            }
+        }
+        Ok(u32::try_from(purged).unwrap_or(u32::MAX))
+    }
+}
+
+/// Ends the lease of a holder that died with its process.
+fn orphan(record: &mut Record) {
+    match &mut record.state {
+        State::InProgress { place: Place::Here, on_lapse: OnLapse::Rerun, .. } => {
+            let error = Some("the process ended while the call was in progress".to_owned());
+            record.state = State::Pending { due_at: record.updated_at, error };
+        }
+        State::InProgress { place: Place::Here, on_lapse: OnLapse::Report, lease_until, .. } => {
+            *lease_until = Timestamp::EPOCH;
+        }
+        State::InProgress { place: Place::Elsewhere, .. }
+        | State::Pending { .. }
+        | State::Completed(_)
+        | State::Failed { .. } => {}
+    }
+}
+
+/// Whether the record may be answered for only once it is on disk.
+pub(crate) fn needs_the_disk(record: &Record) -> bool {
+    !matches!(record.state, State::InProgress { place: Place::Here, on_lapse: OnLapse::Rerun, .. })
+}
+
+pub(crate) fn kind(record: &Record) -> Kind {
+    match record.state {
+        State::InProgress { .. } => Kind::Leased,
+        State::Pending { .. } | State::Completed(_) | State::Failed { .. } => Kind::Settled,
+    }
+}
+
+pub(crate) fn describe(identity: &Identity, payload: &[u8]) -> Described {
+    match wire::decode(identity, payload) {
+        Ok((key, record)) => Described { key: key.to_string(), status: record.status().as_str() },
+        Err(_) => Described { key: identity.to_string(), status: "UNREADABLE" },
+    }
+}
+
+async fn settled(durable: oneshot::Receiver<Result<(), StoreError>>) -> Result<(), StoreError> {
+    durable.await.unwrap_or_else(|_| Err(poisoned("the store was closed")))
+}
+
+/// Lets whoever else is ready go first.
+async fn yield_once() {
+    let mut has_yielded = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+fn make_directory(directory: &Path) -> Result<(), StoreError> {
+    let failed = || disk_error(format!("make the directory `{}`", directory.display()));
+    if directory.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(directory).map_err(failed())?;
+    let parent = directory.canonicalize().map_err(failed())?;
+    parent.parent().map_or(Ok(()), |it| File::open(it).and_then(|it| it.sync_all()).map_err(failed()))
+}
+
+/// Makes sure that no other process has the directory open.
+fn lock_directory(directory: &Path) -> Result<File, StoreError> {
+    let shown = directory.display();
+    let path = directory.join("LOCK");
+    let file = File::options().write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(disk_error(format_args!("open the directory `{shown}`")))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(misconfigured(format!(
+            "the directory `{shown}` is open in another process, or twice in this one: an embedded store \
+             serves one process at a time; share one `Once`, or give each process a directory of its own"
+        ))),
+        Err(TryLockError::Error(cause)) => Err(disk_error(format_args!("lock `{shown}`"))(cause)),
+    }
+}

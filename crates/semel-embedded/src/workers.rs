@@ -1,0 +1,108 @@
+//! The engine's two threads.
+//!
+//! 1. The syncer syncs whenever somebody waits for the disk, and sleeps otherwise.
+//! 2. The housekeeper makes the next file of the journal ahead of need, moves full ones into SQLite, removes
+//!    buckets that have expired, and verifies files that were there at the start.
+//! 3. Both end when the store is dropped, after the journal was synced.
+
+use crate::{engine::Engine, lock};
+use semel_core::store::StoreError;
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// How often the housekeeper looks for expired buckets.
+const TICK: Duration = Duration::from_secs(60);
+/// How long it waits before it tries again what went wrong.
+const TROUBLE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Workers {
+    engine: Arc<Engine>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Self> {
+        let spawn = |name: &str, work: fn(&Engine)| {
+            let engine = Arc::clone(engine);
+            thread::Builder::new().name(name.to_owned()).spawn(move || work(&engine))
+        };
+        let threads = vec![spawn("semel-sync", sync_loop)?, spawn("semel-keep", housekeeping_loop)?];
+        Ok(Self { engine: Arc::clone(engine), threads })
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        lock(&self.engine.state).is_closing = true;
+        self.engine.wanted.notify_all();
+        self.engine.chores.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic there was printed when it happened.
+            let _ = thread.join();
+        }
+        // Twice: the second time notes that the first was durable, so that damage to it will be noticed.
+        // Nobody waits for either, and an error has been told to those who did.
+        let _ = self.engine.sync().and_then(|()| self.engine.sync());
+    }
+}
+
+fn sync_loop(engine: &Engine) {
+    loop {
+        let mut state = lock(&engine.state);
+        while state.waiters.is_empty() {
+            if state.is_closing || state.poison.is_some() {
+                return;
+            }
+            state.is_syncer_idle = true;
+            state = engine.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.is_syncer_idle = false;
+        }
+        drop(state);
+        // An error has been told to everybody who waits.
+        if engine.sync().is_err() {
+            return;
+        }
+    }
+}
+
+fn housekeeping_loop(engine: &Engine) {
+    loop {
+        let worked = tidy(engine);
+        let mut state = lock(&engine.state);
+        state.trouble = worked.as_ref().err().map(ToString::to_string);
+        if state.is_closing || state.poison.is_some() {
+            return;
+        }
+        let is_idle = state.next.is_some() && state.segments.len() <= engine.options.flush_segments;
+        let pause = match worked {
+            Err(_) => TROUBLE,
+            Ok(()) if is_idle => TICK,
+            Ok(()) => continue,
+        };
+        if engine.is_full.load(Ordering::Acquire) {
+            engine.room.notify_waiters();
+        }
+        drop(engine.chores.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Does what is to be done.
+fn tidy(engine: &Engine) -> Result<(), StoreError> {
+    engine.prepare_next()?;
+    if lock(&engine.state).segments.len() > engine.options.flush_segments {
+        engine.flush()?;
+        engine.merge()?;
+    }
+    engine.archive.purge(&*engine.disk, engine.clock.now())?;
+    for bucket in &engine.archive.buckets().list {
+        if lock(&engine.state).is_closing {
+            break;
+        }
+        // Damage is told to whoever asks for a key in there.
+        let _ = bucket.verify();
+    }
+    Ok(())
+}
