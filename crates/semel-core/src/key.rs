@@ -208,6 +208,27 @@ impl Key {
         }
     }
 
+    /// The key that an effect's stands below; `None` if this is no effect's.
+    ///
+    /// ```
+    /// use semel_core::key::Key;
+    /// let key = Key::new("process-order", "evt-1")?;
+    /// assert_eq!(key.effect("charge")?.parent(), Some(key.clone()));
+    /// assert_eq!(key.parent(), None);
+    /// # Ok::<(), semel_core::key::KeyError>(())
+    /// ```
+    pub fn parent(&self) -> Option<Self> {
+        let mut start = usize::from(self.starts.1);
+        loop {
+            let (_, rest) = split_list(&self.preimage[start..])?;
+            if rest.is_empty() {
+                let above = self.preimage[..start].to_vec();
+                return Some(Self::hashed(above, self.starts.0.into(), self.starts.1.into()));
+            }
+            start = self.preimage.len() - rest.len();
+        }
+    }
+
     /// The scope, readable: its parts joined by `:`.
     pub fn scope(&self) -> String {
         render(&self.preimage[1..self.starts.0.into()])
