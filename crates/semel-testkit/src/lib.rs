@@ -3,11 +3,16 @@
 //! - [`ManualClock`]: time that moves when you say so; a policy of seven days is tested in milliseconds.
 //! - [`conformance`]: every rule a store must keep, as a function that takes `&dyn Store`.
 //! - [`ChaosStore`]: a store that fails before a write, loses the reply after it, and delays, by seed.
+//! - [`duplicate`]: delivers an event to a handler in every way, and reports effects that happened twice.
 
 mod chaos;
 mod clock;
 pub mod conformance;
+#[cfg(feature = "duplicate")]
+pub mod duplicate;
 mod join;
 
 pub use chaos::{ChaosStore, Injected};
 pub use clock::ManualClock;
+#[cfg(feature = "duplicate")]
+pub use duplicate::Probe;

@@ -91,7 +91,7 @@ impl HandlerError {
 pub(crate) type IsFatal = std::sync::Arc<dyn Fn(&(dyn StdError + 'static)) -> bool + Send + Sync>;
 
 /// What an effect's error means for the call it belongs to.
-fn class_of(error: &Error) -> Class {
+pub(crate) fn class_of(error: &Error) -> Class {
     match error.kind() {
         ErrorKind::Superseded | ErrorKind::Lapsed => Class::NotOurs,
         ErrorKind::OutcomeUnknown => Class::Unknown,

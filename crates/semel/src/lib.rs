@@ -14,6 +14,7 @@ mod nonce;
 mod observe;
 mod once;
 mod race;
+pub mod service;
 mod store;
 mod wait;
 
