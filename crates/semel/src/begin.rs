@@ -4,6 +4,7 @@ use crate::{
     codec,
     error::{Error, ErrorKind},
     lease::Lease,
+    observe::Answer,
 };
 use semel_core::{
     fence::Fence,
@@ -40,13 +41,26 @@ pub enum Begin {
 
 impl Begin {
     pub(crate) fn of_finished(key: Key, stored: Stored, now: Timestamp, waited: bool) -> Self {
-        let Stored { fence, record } = stored;
-        match record.state {
-            State::Completed(_) => Self::Replay(Replay { key, fence, record, now, waited }),
-            State::Failed { reason, error } => Self::Failed(Failure { key, reason, error }),
+        match stored.record.state {
+            State::Completed(_) => Self::Replay(Replay::new(key, stored, now, waited)),
+            State::Failed { reason, error } => Self::Failed(Failure::new(key, reason, error)),
             State::Pending { .. } | State::InProgress { .. } => {
                 unreachable!("only a finished record is replayed")
             }
+        }
+    }
+}
+
+impl Begin {
+    /// As it is counted.
+    pub(crate) fn answer(&self) -> Answer {
+        match self {
+            Self::Run(lease) => Answer::Run(lease.how()),
+            Self::Replay(replay) => Answer::Replayed { age: replay.age() },
+            Self::Failed(failure) if failure.reason == Reason::OutcomeUnknown => Answer::Unknown,
+            Self::Failed(_) => Answer::FailedBefore,
+            Self::Busy { .. } => Answer::Rejected,
+            Self::Mismatch { .. } => Answer::Mismatch,
         }
     }
 }
@@ -95,6 +109,11 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Of a completed record.
+    pub(crate) fn new(key: Key, stored: Stored, now: Timestamp, waited: bool) -> Self {
+        Self { key, fence: stored.fence, record: stored.record, now, waited }
+    }
+
     /// The typed result.
     pub fn value<T: DeserializeOwned>(&self) -> Result<T, Error> {
         match self.body()? {
@@ -173,6 +192,10 @@ pub struct Failure {
 }
 
 impl Failure {
+    pub(crate) fn new(key: Key, reason: Reason, error: String) -> Self {
+        Self { key, reason, error }
+    }
+
     /// Of the call.
     pub fn key(&self) -> &Key {
         &self.key

@@ -14,7 +14,8 @@ use crate::{
     driver::Claim,
     error::{Error, ErrorKind},
     handler_error::{HandlerError, IsFatal},
-    lease::Lease,
+    lease::{Granted, Lease},
+    observe::{Answer, Scope, in_span},
     once::Once,
 };
 use semel_core::{
@@ -240,12 +241,26 @@ impl Call {
             place: self.place,
             on_lapse: self.on_lapse,
         };
+        let driver = Arc::clone(&self.once.driver);
+        let (scope, since) = (driver.store.scope(&key), driver.clock.monotonic());
+        let took = || driver.clock.monotonic().saturating_sub(since);
         match self.claim(&key, &call).await {
-            Ok((claim, waited)) => Ok(self.begun(key, claim, waited)),
-            Err(error) if self.fails_open && error.kind() == ErrorKind::Store => {
-                Ok(Begin::Run(self.unprotected(key, &call)))
+            Ok((claim, waited)) => {
+                let begin = self.begun(key.clone(), claim, waited, scope.clone());
+                driver.store.answered(&scope, &key, begin.answer(), waited, took());
+                Ok(begin)
             }
-            Err(error) => Err(error),
+            Err(error) if self.fails_open && error.kind() == ErrorKind::Store => {
+                let lease = self.unprotected(key.clone(), &call, scope.clone());
+                driver.store.answered(&scope, &key, Answer::Run(How::Unprotected), false, took());
+                Ok(Begin::Run(lease))
+            }
+            Err(error) => {
+                let is_store = error.kind() == ErrorKind::Store;
+                let answer = if is_store { Answer::Store } else { Answer::Contended };
+                driver.store.answered(&scope, &key, answer, false, took());
+                Err(error)
+            }
         }
     }
 
@@ -291,7 +306,7 @@ where
     T: Serialize,
     F: AsyncFnOnce(&Lease) -> Result<T, HandlerError>,
 {
-    match lease.hold(handler(&lease)).await? {
+    match lease.hold(in_span(&lease, handler(&lease))).await? {
         Ok(value) => {
             lease.complete(&value).await?;
             Ok(value)
@@ -301,27 +316,27 @@ where
 }
 
 impl Call {
-    fn begun(self, key: Key, claim: Claim, waited: bool) -> Begin {
+    fn begun(self, key: Key, claim: Claim, waited: bool, scope: Scope) -> Begin {
         match claim {
-            Claim::Won(won) => Begin::Run(Lease::won(self.lease_terms(key), won, waited)),
+            Claim::Won(won) => Begin::Run(Lease::won(self.granted(key, scope), won, waited)),
             Claim::Replay(stored) => Begin::of_finished(key, stored, self.once.driver.clock.now(), waited),
             Claim::Busy { until } => Begin::Busy { key, until },
             Claim::Mismatch => Begin::Mismatch { key },
         }
     }
 
-    fn unprotected(self, key: Key, call: &call::Call) -> Lease {
-        let call = call.clone();
-        Lease::unprotected(self.lease_terms(key), &call)
+    fn unprotected(self, key: Key, call: &call::Call, scope: Scope) -> Lease {
+        Lease::unprotected(self.granted(key, scope), call)
     }
 
-    fn lease_terms(self, key: Key) -> crate::lease::Granted {
-        crate::lease::Granted {
+    fn granted(self, key: Key, scope: Scope) -> Granted {
+        Granted {
             once: self.once,
             key,
             terms: self.terms,
             is_fatal: self.is_fatal,
             body_bytes_max: self.body_bytes_max,
+            scope,
         }
     }
 }

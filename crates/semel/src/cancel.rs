@@ -43,8 +43,10 @@ impl Cancellation {
         }
     }
 
-    pub(crate) fn cancel(&self) {
-        self.0.is_cancelled.store(true, Ordering::Release);
+    /// Fires; `false` if it had fired before.
+    pub(crate) fn cancel(&self) -> bool {
+        let is_first = !self.0.is_cancelled.swap(true, Ordering::AcqRel);
         self.0.fired.notify_waiters();
+        is_first
     }
 }

@@ -139,6 +139,19 @@ impl Driver {
         }
     }
 
+    /// What stands under the key; asked again where no answer came.
+    pub(crate) async fn look(&self, key: &Key, until: Duration) -> Result<Option<Stored>, Error> {
+        let mut sends = 0;
+        loop {
+            sends += 1;
+            match within(&*self.clock, until, self.store.load(key)).await.unwrap_or_else(|| Err(silent())) {
+                Ok(found) => return Ok(found),
+                Err(error) if error.is_transient() && sends < SENDS_MAX && !self.is_over(until) => {}
+                Err(error) => return Err(Error::store(Some(key.clone()), error)),
+            }
+        }
+    }
+
     /// Writes what a holder has to say, and does not take silence for an answer until its time is over.
     pub(crate) async fn write(&self, write: Write<'_>) -> Written {
         let Write { key, mut expected, record, in_doubt, until } = write;
@@ -160,7 +173,7 @@ impl Driver {
     }
 
     fn is_pointless(&self, error: &StoreError, until: Duration) -> bool {
-        !error.is_transient() || self.is_over(until) || sabotage::is_on("lost-reply-is-failure")
+        !error.is_transient() || self.is_over(until) || sabotage::is_on("lost_reply_is_failure")
     }
 
     fn is_over(&self, until: Duration) -> bool {
@@ -174,13 +187,16 @@ impl Driver {
         record: &Record,
         until: Duration,
     ) -> Result<Swap, StoreError> {
-        within(&*self.clock, until, self.store.swap(key, expected, record)).await.unwrap_or_else(|| {
-            Err(StoreError::new(StoreErrorKind::Unavailable, "any", "did not answer while the lease lasted"))
-        })
+        let swap = self.store.swap(key, expected, record);
+        within(&*self.clock, until, swap).await.unwrap_or_else(|| Err(silent()))
     }
+}
+
+fn silent() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "any", "did not answer while the lease lasted")
 }
 
 /// Whether what is stored is what we sent.
 fn is_own(stored: &Record, sent: &Record) -> bool {
-    stored == sent && !sabotage::is_on("own-record-not-recognised")
+    stored == sent && !sabotage::is_on("own_record_not_recognised")
 }

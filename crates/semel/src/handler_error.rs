@@ -82,8 +82,16 @@ impl HandlerError {
         self.said.unwrap_or_else(|| self.own().map_or_else(plain, class_of))
     }
 
-    fn own(&self) -> Option<&Error> {
-        self.source.downcast_ref()
+    /// Semel's own error, wherever the handler wrapped it.
+    pub(crate) fn own(&self) -> Option<&Error> {
+        let mut cause: Option<&(dyn StdError + 'static)> = Some(&*self.source);
+        while let Some(error) = cause {
+            if let Some(own) = error.downcast_ref() {
+                return Some(own);
+            }
+            cause = error.source();
+        }
+        None
     }
 }
 

@@ -106,7 +106,7 @@ impl Lease {
                 *self.state() = Held { fence, record, in_doubt: None, since };
                 Ok(())
             }
-            Written::Superseded if sabotage::is_on("heartbeat-ignores-supersession") => Ok(()),
+            Written::Superseded if sabotage::is_on("heartbeat_ignores_supersession") => Ok(()),
             Written::Superseded => Err(self.lost()),
             Written::Unconfirmed(error) => Err(self.lapsed().because(error)),
         }

@@ -14,8 +14,10 @@ use crate::{
     cancel::Cancellation,
     codec,
     driver::{Won, Write, Written},
+    effect::doubt,
     error::{Error, ErrorKind},
     handler_error::{Class, HandlerError, IsFatal},
+    observe::{End, Scope},
     once::Once,
 };
 use semel_core::{
@@ -45,6 +47,8 @@ pub struct Lease {
     cancellation: Cancellation,
     /// The effects that were used in this attempt.
     pub(crate) used: Mutex<Vec<Identity>>,
+    /// When the handler could begin, on the monotonic clock.
+    begun_at: Duration,
     is_finished: bool,
 }
 
@@ -55,6 +59,8 @@ pub(crate) struct Granted {
     pub(crate) terms: Terms,
     pub(crate) is_fatal: Option<IsFatal>,
     pub(crate) body_bytes_max: usize,
+    /// As it is counted under.
+    pub(crate) scope: Scope,
 }
 
 /// What the holder knows of its own record.
@@ -106,11 +112,13 @@ impl Lease {
     }
 
     fn held(granted: Granted, how: How, waited: bool, attempt: u32, held: Held) -> Self {
+        let begun_at = granted.once.driver.clock.monotonic();
         Self {
             granted,
             how,
             waited,
             attempt,
+            begun_at,
             held: Mutex::new(held),
             cancellation: Cancellation::default(),
             used: Mutex::default(),
@@ -177,7 +185,7 @@ impl Lease {
     }
 
     async fn complete_with(self, body: Body) -> Result<(), Error> {
-        if sabotage::is_on("oversized-result-reruns") && matches!(body, Body::NotKept { .. }) {
+        if sabotage::is_on("oversized_result_reruns") && matches!(body, Body::NotKept { .. }) {
             return self.release("too large").await;
         }
         self.finish(|now, held, terms| call::complete(now, held, body, terms)).await
@@ -207,9 +215,12 @@ impl Lease {
     pub(crate) async fn end_with(self, error: HandlerError) -> Error {
         let class = error.class(self.granted.is_fatal.as_ref());
         let key = self.key().clone();
-        let text = Error::chain(&*error.source);
+        let text = match error.own() {
+            Some(own) if class == Class::Unknown => in_doubt(own),
+            Some(_) | None => Error::chain(&*error.source),
+        };
         let written = match class {
-            Class::Retryable if sabotage::is_on("handler-error-completes") => self.complete(&()).await,
+            Class::Retryable if sabotage::is_on("handler_error_completes") => self.complete(&()).await,
             Class::Retryable => self.release(text).await,
             Class::Fatal => self.fail_for(Reason::Fatal, text).await,
             Class::Unknown => self.fail_for(Reason::OutcomeUnknown, text).await,
@@ -224,12 +235,14 @@ impl Lease {
 
     async fn finish(mut self, next: impl FnOnce(Timestamp, &Record, &Terms) -> Record) -> Result<(), Error> {
         self.is_finished = true;
-        if !self.is_protected() {
-            return Ok(());
-        }
         let driver = &self.granted.once.driver;
         let held = self.state().clone();
         let record = next(driver.clock.now(), &held.record, &self.granted.terms);
+        let since = driver.clock.monotonic();
+        if !self.is_protected() {
+            self.ended(end_of(&record), since);
+            return Ok(());
+        }
         let write = Write {
             key: self.key(),
             expected: Some(held.fence),
@@ -239,13 +252,30 @@ impl Lease {
         };
         match driver.write(write).await {
             Written::Won(fence) => {
+                self.ended(end_of(&record), since);
                 driver.waits.tell(self.key(), || Stored { fence, record });
                 Ok(())
             }
             Written::Superseded => Err(self.lost()),
             Written::Unconfirmed(error) => {
+                self.ended(End::Unconfirmed, since);
                 Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
             }
+        }
+    }
+
+    /// Counts the end of this attempt, whose outcome was ready at `since`.
+    fn ended(&self, end: End, since: Duration) {
+        let driver = &self.granted.once.driver;
+        let worked = since.saturating_sub(self.begun_at);
+        let wrote = driver.clock.monotonic().saturating_sub(since);
+        driver.store.ended(&self.granted.scope, self.key(), end, worked, wrote);
+    }
+
+    /// Fires the cancellation, and counts the loss once.
+    fn cancel(&self, end: End) {
+        if self.cancellation.cancel() {
+            self.ended(end, self.granted.once.driver.clock.monotonic());
         }
     }
 
@@ -262,14 +292,28 @@ impl Lease {
 
     /// Fires the cancellation, and says why.
     pub(crate) fn lost(&self) -> Error {
-        self.cancellation.cancel();
+        self.cancel(End::Superseded);
         Error::new(ErrorKind::Superseded, self.key().clone())
     }
 
     /// Fires the cancellation, because the lease could not be renewed in time.
     pub(crate) fn lapsed(&self) -> Error {
-        self.cancellation.cancel();
+        self.cancel(End::Lapsed);
         Error::new(ErrorKind::Lapsed, self.key().clone())
+    }
+
+    /// What stands under an effect's key.
+    pub(crate) async fn look(&self, key: &Key) -> Result<Option<Stored>, Error> {
+        let driver = &self.granted.once.driver;
+        driver.look(key, driver.clock.monotonic() + self.granted.terms.lease / 3).await
+    }
+
+    /// Makes sure that this is still the holder: a superseded one must not touch an effect of its successor.
+    pub(crate) async fn verify(&self) -> Result<(), Error> {
+        let found = self.look(self.key()).await?;
+        let held = self.state().clone();
+        let is_ours = |it: &Stored| it.fence == held.fence || Some(&it.record) == held.in_doubt.as_ref();
+        if found.as_ref().is_some_and(is_ours) { Ok(()) } else { Err(self.lost()) }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, Held> {
@@ -277,8 +321,24 @@ impl Lease {
     }
 }
 
-/// The error that the caller sees.
-fn told(key: Key, error: HandlerError, class: Class) -> Error {
+/// How an attempt ended that wrote this.
+fn end_of(record: &Record) -> End {
+    match &record.state {
+        State::Completed(_) => End::Completed,
+        State::Failed { reason: Reason::OutcomeUnknown, .. } => End::Unknown,
+        State::Failed { .. } => End::Failed,
+        State::Pending { .. } | State::InProgress { .. } => End::Released,
+    }
+}
+
+/// What a call's record says when one of its effects is in doubt.
+fn in_doubt(own: &Error) -> String {
+    let detail = own.detail().unwrap_or_default();
+    own.key().map_or_else(|| detail.to_owned(), |key| doubt::blame(key, detail))
+}
+
+/// The error that the caller sees: Semel's own as it is, and the handler's as the source of one.
+pub(crate) fn told(key: Key, error: HandlerError, class: Class) -> Error {
     let source = match error.source.downcast::<Error>() {
         Ok(own) => return *own,
         Err(source) => source,
@@ -295,7 +355,7 @@ fn told(key: Key, error: HandlerError, class: Class) -> Error {
 impl Drop for Lease {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.cancellation.cancel();
+            self.cancel(End::Dropped);
         }
     }
 }

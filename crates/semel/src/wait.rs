@@ -88,7 +88,7 @@ impl Waits {
 
     /// Tells whoever waits for this key what stands there now.
     pub(crate) fn tell(&self, key: &Key, stored: impl FnOnce() -> Stored) {
-        if self.waiting.load(Ordering::SeqCst) == 0 || sabotage::is_on("waiter-not-woken") {
+        if self.waiting.load(Ordering::SeqCst) == 0 || sabotage::is_on("waiter_not_woken") {
             return;
         }
         let wait = lock(&self.by_identity).get(key.identity()).cloned();

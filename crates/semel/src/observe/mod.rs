@@ -1,0 +1,202 @@
+//! Seeing what happens: the one place that traces and counts.
+//!
+//! 1. Everything below is emitted by a wrapper around the driver and its store. Adapters emit nothing.
+//! 2. Metrics go to the `metrics` facade (feature `metrics`), events and spans to `tracing` (feature
+//!    `tracing`). Without a recorder or a subscriber they cost next to nothing.
+//! 3. The only label that comes from users is the scope, and only the first [`SCOPES_MAX`] of them: the rest
+//!    share the label `other`. Ids, payloads and results never become labels.
+//!
+//! | metric | kind | labels | what |
+//! |---|---|---|---|
+//! | `semel_calls_total` | counter | `scope`, `answer` | calls, by how they were answered: `fresh`, `retried`, `taken_over`, `reentered`, `failed_open`, `replayed`, `failed_before`, `unknown`, `rejected` (busy), `mismatch`, `store` (refused, because the store could not tell), `contended` |
+//! | `semel_waited_total` | counter | `scope` | calls that waited for another holder |
+//! | `semel_ended_total` | counter | `scope`, `end` | attempts, by how they ended: `completed`, `failed`, `unknown`, `released`, `unconfirmed`, `superseded`, `lapsed`, `dropped` |
+//! | `semel_duplicate_age_seconds` | histogram | `scope` | how long after the first claim a replayed duplicate came |
+//! | `semel_claim_seconds` | histogram | `scope` | from the call to its answer, waiting included |
+//! | `semel_handler_seconds` | histogram | `scope` | from the claim to the handler's outcome |
+//! | `semel_complete_seconds` | histogram | `scope` | writing the outcome |
+//! | `semel_store_seconds` | histogram | `operation` | one request to the store: `load`, `swap`, `purge` |
+//! | `semel_store_errors_total` | counter | `operation`, `kind` | requests that the store could not answer: `unavailable`, `refused`, `corrupt`, `misconfigured` |
+//! | `semel_operator_changes_total` | counter | `change` | `forgotten` and `resolved` |
+//!
+//! Events have the target `semel`, those of operators `semel::audit`; handlers run in a span `semel.call` with
+//! the key, the attempt and the fence.
+//!
+//! It does not time anything by itself: moments come from the store's clock, so tests see exact numbers.
+
+mod count;
+mod trace;
+
+use crate::{begin::How, operator::Receipt};
+use semel_core::{
+    fence::Fence,
+    key::Key,
+    record::{Record, Stored},
+    store::{Store, StoreError, StoreErrorKind, Swap},
+    time::{Clock, Timestamp},
+};
+use std::{
+    collections::HashSet,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+
+pub(crate) use trace::in_span;
+
+/// Most scopes that get a label of their own.
+pub const SCOPES_MAX: usize = 200;
+
+/// A store, watched, and the one who counts what the driver makes of it.
+pub(crate) struct Observed {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    scopes: RwLock<HashSet<Arc<str>>>,
+    other: Scope,
+}
+
+/// A scope as a label: one of a bounded set.
+#[derive(Clone)]
+pub(crate) struct Scope(Arc<str>);
+
+/// How a call was answered.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    Run(How),
+    Replayed { age: Duration },
+    FailedBefore,
+    Unknown,
+    Rejected,
+    Mismatch,
+    Store,
+    Contended,
+}
+
+impl Answer {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Run(How::Fresh) => "fresh",
+            Self::Run(How::Retried) => "retried",
+            Self::Run(How::TakenOver) => "taken_over",
+            Self::Run(How::Reentered) => "reentered",
+            Self::Run(How::Unprotected) => "failed_open",
+            Self::Run(How::Replayed) | Self::Replayed { .. } => "replayed",
+            Self::FailedBefore => "failed_before",
+            Self::Unknown => "unknown",
+            Self::Rejected => "rejected",
+            Self::Mismatch => "mismatch",
+            Self::Store => "store",
+            Self::Contended => "contended",
+        }
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Completed,
+    Failed,
+    Unknown,
+    Released,
+    Unconfirmed,
+    Superseded,
+    Lapsed,
+    Dropped,
+}
+
+impl End {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+            Self::Released => "released",
+            Self::Unconfirmed => "unconfirmed",
+            Self::Superseded => "superseded",
+            Self::Lapsed => "lapsed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+impl Observed {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let clock = store.clock();
+        Self { store, clock, scopes: RwLock::default(), other: Scope("other".into()) }
+    }
+
+    pub(crate) async fn load(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.request("load", self.store.load(key)).await
+    }
+
+    pub(crate) async fn swap(
+        &self,
+        key: &Key,
+        expected: Option<Fence>,
+        record: &Record,
+    ) -> Result<Swap, StoreError> {
+        self.request("swap", self.store.swap(key, expected, record)).await
+    }
+
+    pub(crate) async fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        self.request("purge", self.store.purge(expired_at, limit)).await
+    }
+
+    async fn request<T>(
+        &self,
+        operation: &'static str,
+        request: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let since = self.clock.monotonic();
+        let reply = request.await;
+        count::requested(operation, self.clock.monotonic().saturating_sub(since));
+        if let Err(error) = &reply {
+            count::store_failed(operation, kind(error));
+            trace::store_failed(operation, error);
+        }
+        reply
+    }
+
+    /// The key's scope, as a label.
+    pub(crate) fn scope(&self, key: &Key) -> Scope {
+        let scope = key.scope();
+        let known = self.scopes.read().expect("no code panics while it holds the scopes");
+        if let Some(known) = known.get(scope.as_str()) {
+            return Scope(Arc::clone(known));
+        }
+        if known.len() >= SCOPES_MAX {
+            return self.other.clone();
+        }
+        drop(known);
+        let scope: Arc<str> = scope.into();
+        self.scopes.write().expect("no code panics while it holds the scopes").insert(Arc::clone(&scope));
+        Scope(scope)
+    }
+
+    /// A call was answered.
+    pub(crate) fn answered(&self, scope: &Scope, key: &Key, answer: Answer, waited: bool, took: Duration) {
+        count::answered(scope, answer, waited, took);
+        trace::answered(key, answer, waited);
+    }
+
+    /// An attempt ended.
+    pub(crate) fn ended(&self, scope: &Scope, key: &Key, end: End, worked: Duration, wrote: Duration) {
+        count::ended(scope, end, worked, wrote);
+        trace::ended(key, end);
+    }
+
+    /// An operator changed something.
+    pub(crate) fn audit(&self, receipt: &Receipt) {
+        count::audited(receipt.change);
+        trace::audited(receipt);
+    }
+}
+
+fn kind(error: &StoreError) -> &'static str {
+    match error.kind() {
+        StoreErrorKind::Unavailable => "unavailable",
+        StoreErrorKind::Refused => "refused",
+        StoreErrorKind::Corrupt => "corrupt",
+        StoreErrorKind::Misconfigured => "misconfigured",
+        _ => "other",
+    }
+}

@@ -1,0 +1,75 @@
+//! Events and spans, through the `tracing` facade; nothing without the feature.
+
+use super::{Answer, End};
+use crate::{lease::Lease, operator::Receipt};
+use semel_core::{key::Key, store::StoreError};
+
+#[cfg(feature = "tracing")]
+mod to {
+    use super::{Answer, End, Key, Lease, Receipt, StoreError};
+    use crate::{begin::How, error::Error};
+    use tracing::{Instrument as _, debug, debug_span, error, info, warn};
+
+    pub(in crate::observe) fn store_failed(operation: &'static str, cause: &StoreError) {
+        warn!(target: "semel", operation, error = Error::chain(cause), "the store could not tell");
+    }
+
+    pub(in crate::observe) fn answered(key: &Key, answer: Answer, waited: bool) {
+        let said = answer.as_str();
+        match answer {
+            Answer::Run(How::Fresh | How::Retried | How::Reentered | How::Replayed)
+            | Answer::Replayed { .. }
+            | Answer::FailedBefore
+            | Answer::Rejected => debug!(target: "semel", %key, answer = said, waited, "call answered"),
+            Answer::Run(How::TakenOver) => {
+                info!(target: "semel", %key, answer = said, waited, "call taken over")
+            }
+            Answer::Run(How::Unprotected) => warn!(target: "semel", %key, "call runs unprotected"),
+            Answer::Mismatch | Answer::Store | Answer::Contended => {
+                warn!(target: "semel", %key, answer = said, "call refused");
+            }
+            Answer::Unknown => error!(target: "semel", %key, "outcome unknown: find out, then resolve it"),
+        }
+    }
+
+    pub(in crate::observe) fn ended(key: &Key, end: End) {
+        let said = end.as_str();
+        match end {
+            End::Completed | End::Released => debug!(target: "semel", %key, end = said, "attempt ended"),
+            End::Failed => info!(target: "semel", %key, end = said, "attempt ended"),
+            End::Superseded | End::Lapsed | End::Dropped => {
+                warn!(target: "semel", %key, end = said, "attempt ended without an outcome");
+            }
+            End::Unknown | End::Unconfirmed => {
+                error!(target: "semel", %key, end = said, "attempt ended in doubt");
+            }
+        }
+    }
+
+    pub(in crate::observe) fn audited(receipt: &Receipt) {
+        let Receipt { key, change, by, why, fence, .. } = receipt;
+        info!(target: "semel::audit", %key, change, by, why, %fence, "an operator changed a record");
+    }
+
+    pub(crate) fn in_span<F: Future>(lease: &Lease, work: F) -> impl Future<Output = F::Output> {
+        let (key, attempt, fence) = (lease.key(), lease.attempt(), lease.fence());
+        work.instrument(debug_span!(target: "semel", "semel.call", %key, attempt, %fence))
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod to {
+    use super::{Answer, End, Key, Lease, Receipt, StoreError};
+
+    pub(in crate::observe) fn store_failed(_: &'static str, _: &StoreError) {}
+    pub(in crate::observe) fn answered(_: &Key, _: Answer, _: bool) {}
+    pub(in crate::observe) fn ended(_: &Key, _: End) {}
+    pub(in crate::observe) fn audited(_: &Receipt) {}
+
+    pub(crate) fn in_span<F: Future>(_: &Lease, work: F) -> impl Future<Output = F::Output> {
+        work
+    }
+}
+
+pub(crate) use to::in_span;
+pub(super) use to::{answered, audited, ended, store_failed};
