@@ -100,7 +100,7 @@ where
 /// The service that was polled ready; in its place stays a clone, which may not be.
 fn take_ready<S: Clone>(inner: &mut S) -> S {
     let clone = inner.clone();
-    if sabotage::is_on("unready-clone-is-called") {
+    if sabotage::is_on("unready_clone_is_called") {
         return clone;
     }
     std::mem::replace(inner, clone)
@@ -168,7 +168,7 @@ where
 async fn end<E: Display>(lease: Lease, meaning: Meaning, error: E) -> ServiceError<E> {
     let Meaning { class, text } = meaning;
     let written = match class {
-        Class::Retryable if sabotage::is_on("service-error-is-fatal") => lease.fail(text).await,
+        Class::Retryable if sabotage::is_on("service_error_is_fatal") => lease.fail(text).await,
         Class::Retryable => lease.release(text).await,
         Class::Fatal => lease.fail(text).await,
         Class::Unknown => lease.fail_unknown(text).await,

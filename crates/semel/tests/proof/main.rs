@@ -1,0 +1,5 @@
+//! Proof that the library is right where it matters most: under chaos, duplicates, and as a service.
+
+mod chaos;
+mod service;
+mod simulation;
