@@ -30,6 +30,7 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::Class,
     lease::Lease,
+    observe::in_span,
 };
 use classify::Meaning;
 use loan::lend;
@@ -142,7 +143,7 @@ where
             lender.returned().await;
             result
         };
-        let result = lender.lease().hold(work).await?;
+        let result = lender.lease().hold(in_span(lender.lease(), work)).await?;
         let lease = lender.take_back();
         match result {
             Ok(response) => {

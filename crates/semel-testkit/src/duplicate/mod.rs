@@ -13,7 +13,7 @@
 //! have one.
 //!
 //! ```
-//! use semel::{Once, effect::Provider};
+//! use semel::{HandlerError, Once, Provider};
 //! use semel_testkit::{Probe, duplicate};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -21,7 +21,7 @@
 //!     once.call("pay", order)
 //!         .run(async |lease| {
 //!             let charge = lease.effect("charge").keyed(Provider::STRIPE);
-//!             Ok(charge.run(async |key| Ok(probe.record_keyed("charge", key).await)).await?)
+//!             Ok(charge.run(async |key| Ok::<_, HandlerError>(probe.record_keyed("charge", key).await)).await?)
 //!         })
 //!         .await
 //! };
@@ -41,7 +41,7 @@ pub use report::{Finding, Report, Scenario};
 use report::Observed;
 use semel::Once;
 use std::time::Duration;
-use world::World;
+use world::{Work, World};
 
 /// Most await points that are looked at, in one delivery.
 const POINTS_MAX: usize = 400;
@@ -72,11 +72,11 @@ where
     let deliver = async |scenario: Scenario| {
         let handler = make();
         let world = World::new();
-        let points = play(scenario, &world, || {
+        let handle = || -> Work<'_> {
             let handled = handler(world.once(), event.clone(), world.probe());
-            async move { drop(handled.await) }
-        })
-        .await;
+            Box::pin(async { drop(handled.await) })
+        };
+        let points = play(scenario, &world, handle).await;
         (points, Observed::new(scenario, &world.probe()))
     };
     let (points, alone) = deliver(Scenario::Alone).await;
@@ -88,7 +88,7 @@ where
 }
 
 /// Plays one way of delivery to its end, and says how many await points the first delivery had.
-async fn play<F: Future<Output = ()>>(scenario: Scenario, world: &World, deliver: impl Fn() -> F) -> usize {
+async fn play<'a>(scenario: Scenario, world: &World, deliver: impl Fn() -> Work<'a>) -> usize {
     match scenario {
         Scenario::Alone => world.finish(deliver()).await,
         Scenario::Twice => {

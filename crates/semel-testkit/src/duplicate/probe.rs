@@ -33,26 +33,40 @@ struct Seen {
     keys: HashSet<(String, String)>,
 }
 
+impl Seen {
+    fn add(&mut self, effect: &str, times: u32) -> u32 {
+        let count = self.counts.entry(effect.to_owned()).or_default();
+        *count += times;
+        *count
+    }
+}
+
 impl Probe {
     /// A world in which nothing has happened yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The effect happens. An await point before and after: a process can die at both.
-    pub async fn record(&self, effect: &str) {
+    /// The effect happens, and it is told how often it has by now. An await point before and after: a process
+    /// can die at both.
+    pub async fn record(&self, effect: &str) -> u32 {
         yield_now().await;
-        *self.lock().counts.entry(effect.to_owned()).or_default() += 1;
+        let count = self.lock().add(effect, 1);
         yield_now().await;
+        count
     }
 
     /// The effect happens at a provider that honours idempotency keys: a key it has seen does nothing again.
-    pub async fn record_keyed(&self, effect: &str, key: impl fmt::Display) {
-        yield_now().await;
+    pub async fn record_keyed(&self, effect: &str, key: impl fmt::Display) -> u32 {
         let key = (effect.to_owned(), key.to_string());
-        let is_new = self.lock().keys.insert(key);
-        *self.lock().counts.entry(effect.to_owned()).or_default() += u32::from(is_new);
         yield_now().await;
+        let count = {
+            let mut seen = self.lock();
+            let is_new = seen.keys.insert(key);
+            seen.add(effect, is_new.into())
+        };
+        yield_now().await;
+        count
     }
 
     /// How often the effect happened.

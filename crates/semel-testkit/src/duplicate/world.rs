@@ -22,6 +22,9 @@ const IDLE_ROUNDS: u32 = 16;
 /// Most turns in one way of delivery: a handler that never ends is a finding of its own.
 const TURNS_MAX: usize = 100_000;
 
+/// A handler at work.
+pub(super) type Work<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
 pub(super) struct World {
     clock: ManualClock,
     once: Once,
@@ -49,26 +52,21 @@ impl World {
     }
 
     /// Runs a delivery to its end, and says how many await points it had.
-    pub(super) async fn finish(&self, delivery: impl Future<Output = ()>) -> usize {
+    pub(super) async fn finish(&self, delivery: Work<'_>) -> usize {
         let mut first = Delivery::new(delivery);
         self.run(&mut [&mut first], |_| false).await;
         first.points
     }
 
     /// Runs a delivery up to this await point, and then lets its process die.
-    pub(super) async fn crash(&self, delivery: impl Future<Output = ()>, point: usize) -> usize {
+    pub(super) async fn crash(&self, delivery: Work<'_>, point: usize) -> usize {
         let mut first = Delivery::new(delivery);
         self.run(&mut [&mut first], |points| points >= point).await;
         first.points
     }
 
     /// Runs a delivery up to this await point, then both to their ends.
-    pub(super) async fn overlap(
-        &self,
-        first: impl Future<Output = ()>,
-        point: usize,
-        second: impl Future<Output = ()>,
-    ) -> usize {
+    pub(super) async fn overlap(&self, first: Work<'_>, point: usize, second: Work<'_>) -> usize {
         let (mut first, mut second) = (Delivery::new(first), Delivery::new(second));
         self.run(&mut [&mut first], |points| points >= point).await;
         self.run(&mut [&mut first, &mut second], |_| false).await;
@@ -78,10 +76,10 @@ impl World {
     /// Runs a delivery up to this await point, lets it stand for so long and another be handled, then goes on.
     pub(super) async fn freeze(
         &self,
-        first: impl Future<Output = ()>,
+        first: Work<'_>,
         point: usize,
         length: Duration,
-        second: impl Future<Output = ()>,
+        second: Work<'_>,
     ) -> usize {
         let (mut first, mut second) = (Delivery::new(first), Delivery::new(second));
         self.run(&mut [&mut first], |points| points >= point).await;
@@ -119,7 +117,7 @@ impl World {
 /// A handler at work on one delivery.
 struct Delivery<'a> {
     /// Gone when it is over.
-    work: Option<Pin<Box<dyn Future<Output = ()> + 'a>>>,
+    work: Option<Work<'a>>,
     woken: Arc<Woken>,
     /// How many await points it has come to.
     points: usize,
@@ -134,9 +132,9 @@ impl Wake for Woken {
 }
 
 impl<'a> Delivery<'a> {
-    fn new(work: impl Future<Output = ()> + 'a) -> Self {
+    fn new(work: Work<'a>) -> Self {
         // A handler that panics has crashed; the other deliveries go on.
-        let work = Box::pin(async move { drop(caught(work).await) });
+        let work: Work<'a> = Box::pin(async move { drop(caught(work).await) });
         Self { work: Some(work), woken: Arc::new(Woken(AtomicBool::new(true))), points: 0 }
     }
 

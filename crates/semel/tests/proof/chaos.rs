@@ -226,7 +226,8 @@ impl Run {
         simulation.spawn(None, async {
             // A handler may fail a few times by its own dice.
             for _ in 0..20 {
-                results.borrow_mut().push(self.call().await);
+                let result = self.call().await;
+                results.borrow_mut().push(result);
             }
         });
         let ended = simulation.run();

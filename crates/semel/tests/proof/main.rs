@@ -1,5 +1,6 @@
 //! Proof that the library is right where it matters most: under chaos, duplicates, and as a service.
 
 mod chaos;
+mod duplicates;
 mod service;
 mod simulation;
