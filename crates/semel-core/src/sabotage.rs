@@ -102,6 +102,21 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a redrive raises the generation",
         caught_by: "package(semel-core) & test(execution::)",
     },
+    Sabotage {
+        name: "unready_clone_is_called",
+        breaks: "the service that was polled ready is the one that is called",
+        caught_by: "binary_id(semel::proof) & test(service::)",
+    },
+    Sabotage {
+        name: "service_error_is_fatal",
+        breaks: "a service's plain error is retryable",
+        caught_by: "binary_id(semel::proof) & test(service::)",
+    },
+    Sabotage {
+        name: "missing_key_runs_unprotected",
+        breaks: "running without a key must be asked for by name",
+        caught_by: "binary_id(semel::proof) & test(service::)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -6,6 +6,7 @@
 //!    the request does. Who takes it to another task keeps the call open until that task is done with it.
 
 use crate::lease::Lease;
+use semel_core::sabotage;
 use std::{
     fmt, ops,
     sync::{
@@ -38,8 +39,8 @@ impl<Req> Dress<Req> for Plain {
         request
     }
 
-    fn undressed(_: Req) -> Option<Req> {
-        None
+    fn undressed(request: Req) -> Option<Req> {
+        sabotage::is_on("missing_key_runs_unprotected").then_some(request)
     }
 }
 
