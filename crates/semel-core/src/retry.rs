@@ -7,6 +7,7 @@
 //! 3. `Retry-After` may lengthen the delay, up to what the policy allows, and never shortens it.
 //! 4. Retry off means one attempt. Otherwise an execution ends when the next attempt would be one too many,
 //!    would begin after the window, or would find the event too old: at once, not when the time has come.
+//!    Jitter has no say in that: where the shortest delay is in time, a longer one is cut short.
 //! 5. The window is measured from the first attempt, not from acceptance: a backlog costs nobody a retry.
 //! 6. The age of an event is measured from its own `time`, or from acceptance if it has none. Its own
 //!    expiry counts too, whatever the policy says.
@@ -102,8 +103,12 @@ impl RetryPolicy {
             return Next::Dead(reason);
         }
         let asked = retry_after.unwrap_or_default().min(self.backoff().longest());
+        let earliest = now + asked.max(*self.band(progress.attempts).start());
+        if let Some(reason) = self.over(earliest, progress) {
+            return Next::Dead(reason);
+        }
         let at = now + self.delay(progress.attempts, jitter).max(asked);
-        self.over(at, progress).map_or(Next::Retry(at), Next::Dead)
+        Next::Retry(at.min(self.window_end(progress)).min(self.event_end(progress)))
     }
 
     /// Why an attempt that was claimed, but not begun, must not be made after all: it waited too long, or its
@@ -129,12 +134,17 @@ impl RetryPolicy {
 
     /// Whether an attempt at this moment comes too late; the limit that was passed first is the reason.
     fn over(&self, at: Timestamp, progress: &Progress) -> Option<Reason> {
-        let window_end = progress.first_attempt_at + self.window();
+        let window_end = self.window_end(progress);
         let event_end = self.event_end(progress);
         if at <= window_end.min(event_end) {
             return None;
         }
         Some(if event_end < window_end { Reason::TooOld } else { Reason::Window })
+    }
+
+    /// The last moment of the window.
+    fn window_end(&self, progress: &Progress) -> Timestamp {
+        progress.first_attempt_at + self.window()
     }
 
     /// The last moment at which the event is not too old.
