@@ -1,12 +1,32 @@
 //! What the tests start from: keys, records, and strategies that make any of them.
 
-use proptest::prelude::*;
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngSeed},
+};
 use semel_core::{
+    call::Resolution,
+    execution::{Due, Execution, Input, Phase},
     fingerprint::Fingerprint,
     key::{Key, Part},
     record::{Body, Holder, NotKept, OnLapse, Place, Reason, Record, State},
     time::Timestamp,
 };
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How properties are tried: by a seed that is printed, and chosen with `PROPTEST_RNG_SEED`.
+pub(crate) fn config() -> Config {
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    if let RngSeed::Random = config.rng_seed {
+        config.rng_seed = RngSeed::Fixed(RandomState::new().hash_one(()));
+    }
+    println!("PROPTEST_RNG_SEED={}", config.rng_seed);
+    config
+}
 
 /// Shorthand for a moment.
 pub(crate) const fn at(millis: u64) -> Timestamp {
@@ -112,4 +132,63 @@ pub(crate) fn any_record() -> impl Strategy<Value = Record> {
             expires_at,
         },
     )
+}
+
+fn any_phase() -> impl Strategy<Value = Phase> {
+    prop_oneof![
+        a_moment().prop_map(|it| Phase::Pending(Due::At(it))),
+        (a_moment(), a_moment()).prop_map(|(since, due_at)| Phase::Pending(Due::Parked { since, due_at })),
+        (any::<u128>(), a_moment())
+            .prop_map(|(holder, lease_until)| Phase::InProgress { holder: Holder(holder), lease_until }),
+        any_body().prop_map(Phase::Completed),
+        (any_reason(), any::<String>()).prop_map(|(reason, error)| Phase::Failed { reason, error }),
+    ]
+}
+
+fn an_event() -> impl Strategy<Value = Option<Arc<[u8]>>> {
+    proptest::option::of(proptest::collection::vec(any::<u8>(), 0..100).prop_map(Arc::from))
+}
+
+pub(crate) fn any_execution() -> impl Strategy<Value = Execution> {
+    let times = (a_moment(), a_moment(), a_moment());
+    let maybe = || proptest::option::of(a_moment());
+    let maybes = (maybe(), maybe(), maybe());
+    let names = (any_key(), "[a-z-]{1,20}", any_fingerprint(), an_event());
+    let counts = (any::<u32>(), any::<u32>(), proptest::option::of(any::<String>()));
+    (names, any_phase(), times, maybes, counts).prop_map(|(names, phase, times, maybes, counts)| Execution {
+        key: names.0,
+        function: names.1.into(),
+        fingerprint: names.2,
+        event: names.3,
+        event_time: maybes.0,
+        event_expires_at: maybes.1,
+        phase,
+        attempts: counts.0,
+        generation: counts.1,
+        accepted_at: times.0,
+        first_attempt_at: maybes.2,
+        updated_at: times.1,
+        last_error: counts.2,
+        expires_at: times.2,
+    })
+}
+
+pub(crate) fn any_input() -> impl Strategy<Value = Input> {
+    let duration = || any::<u64>().prop_map(Duration::from_millis);
+    prop_oneof![
+        any_body().prop_map(Input::Complete),
+        any::<String>().prop_map(|error| Input::Reject { error }),
+        (any::<String>(), proptest::option::of(duration()))
+            .prop_map(|(error, retry_after)| Input::Fail { error, retry_after }),
+        any::<String>().prop_map(|error| Input::Doubt { error }),
+        duration().prop_map(|delay| Input::HandBack { delay }),
+        a_moment().prop_map(|lease_until| Input::Renew { lease_until }),
+        Just(Input::Lapse),
+        Just(Input::Cancel),
+        Just(Input::Park),
+        Just(Input::Unpark),
+        an_event().prop_map(|event| Input::Redrive { event }),
+        proptest::option::of(Just(vec![1])).prop_map(|it| Input::Resolve(Resolution::Happened(it))),
+        Just(Input::Resolve(Resolution::DidNot)),
+    ]
 }

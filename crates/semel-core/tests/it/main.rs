@@ -1,9 +1,14 @@
 //! The proofs of the core, in one binary.
 //!
 //! `model` walks every interleaving of the call machine; `machine` and `execution` show the machines as
-//! tables; the rest are properties and stored fixtures. A property that fails prints the case and its seed,
-//! and keeps the seed beside this file.
+//! tables; the rest are properties and stored fixtures. A property prints its seed, and runs again from it.
 
+mod execution;
+mod fence;
 mod fingerprint;
 mod given;
+mod key;
+mod machine;
+mod model;
+mod retry;
 mod wire;

@@ -1,8 +1,9 @@
 //! Stored bytes: what was written once is read for ever, and nothing else is.
 
-use crate::given::{NOON, a_key, any_key, any_record};
+use crate::given::{NOON, a_key, any_execution, any_key, any_record};
 use proptest::prelude::*;
 use semel_core::{
+    execution::{Due, Execution, ExecutionId, Phase},
     fingerprint::Fingerprint,
     key::Key,
     record::{Body, Holder, NotKept, OnLapse, Place, Reason, Record, State},
@@ -69,7 +70,7 @@ fn a_completed() -> (Key, Record) {
 /// Compares bytes with their fixture; with `SEMEL_BLESS` set, writes a fixture that is not there yet.
 fn check_fixture(name: &str, bytes: &[u8]) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("{name}.hex"));
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     if env::var_os("SEMEL_BLESS").is_some() && !path.exists() {
         fs::write(&path, format!("{hex}\n")).expect("the fixtures can be written");
     }
@@ -85,6 +86,107 @@ fn every_state_is_read_from_its_fixture_and_written_the_same() {
         let kept = check_fixture(&format!("record_v1_{name}"), &wire::encode(&a_key(), &record));
         assert_eq!(wire::decode(a_key().identity(), &kept), Ok((a_key(), record.clone())), "{name}");
         assert_eq!(wire::decode_record(&a_key(), &kept), Ok(record), "{name}");
+    }
+}
+
+/// One execution of each phase variant, by the name of its fixture. Never change one: add.
+fn executions() -> Vec<(&'static str, Execution)> {
+    let pending = Execution {
+        key: a_key(),
+        function: "process-order".into(),
+        fingerprint: Fingerprint::of_bytes(b"payload"),
+        event: Some(br#"{"id":"evt-0123456789ab"}"#.as_slice().into()),
+        event_time: Some(NOON - SECOND),
+        event_expires_at: None,
+        phase: Phase::Pending(Due::At(NOON)),
+        attempts: 0,
+        generation: 0,
+        accepted_at: NOON,
+        first_attempt_at: None,
+        updated_at: NOON,
+        last_error: None,
+        expires_at: Timestamp::NEVER,
+    };
+    let begun = Execution {
+        attempts: 3,
+        generation: 1,
+        event_expires_at: Some(NOON + SECOND * 3_600),
+        first_attempt_at: Some(NOON + SECOND),
+        updated_at: NOON + SECOND * 40,
+        last_error: Some("503 Service Unavailable".into()),
+        ..pending.clone()
+    };
+    let ended = Execution { expires_at: NOON + SECOND * 604_840, ..begun.clone() };
+    let in_phase = |it: &Execution, phase| Execution { phase, ..it.clone() };
+    let lease_until = NOON + SECOND * 110;
+    let result = Body::Kept { bytes: b"done".to_vec(), until: NOON + SECOND * 86_440 };
+    let no_result = Body::NotKept { cause: NotKept::Resolved, size: 0, digest: [0; 32] };
+    let dead = Phase::Failed { reason: Reason::Exhausted, error: "503 Service Unavailable".into() };
+    let dropped = Phase::Failed { reason: Reason::Dropped, error: "500".into() };
+    vec![
+        ("pending", pending),
+        (
+            "parked",
+            in_phase(
+                &begun,
+                Phase::Pending(Due::Parked { since: NOON + SECOND * 40, due_at: NOON + SECOND * 50 }),
+            ),
+        ),
+        (
+            "in_progress",
+            in_phase(&begun, Phase::InProgress { holder: Holder(0x0123_4567_89ab_cdef), lease_until }),
+        ),
+        ("completed", in_phase(&ended, Phase::Completed(result))),
+        ("completed_not_kept", in_phase(&ended, Phase::Completed(no_result))),
+        ("failed", in_phase(&ended, dead)),
+        ("dropped", Execution { event: None, ..in_phase(&ended, dropped) }),
+    ]
+}
+
+#[test]
+fn every_phase_is_read_from_its_fixture_and_written_the_same() {
+    for (name, execution) in executions() {
+        let kept = check_fixture(&format!("execution_v1_{name}"), &wire::encode_execution(&execution));
+        println!("{name}: {} bytes", kept.len());
+        assert_eq!(wire::decode_execution(&execution.id(), &kept), Ok(execution), "{name}");
+    }
+}
+
+#[test]
+fn every_damage_to_an_execution_is_noticed() {
+    for (name, execution) in executions() {
+        let bytes = wire::encode_execution(&execution);
+        let decode = |bytes: &[u8]| wire::decode_execution(&execution.id(), bytes);
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&damaged), Err(WireError::Checksum), "{name}: bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "{name}: {length} bytes");
+            let cut = sealed(bytes[..length.min(bytes.len() - 5)].to_vec());
+            assert!(decode(&cut).is_err(), "{name}: cut at {length}");
+        }
+    }
+}
+
+#[test]
+fn a_record_is_never_taken_for_an_execution_nor_the_other_way_round() {
+    let id = ExecutionId::of(&a_key());
+    for (name, record) in records() {
+        assert!(wire::decode_execution(&id, &wire::encode(&a_key(), &record)).is_err(), "{name}");
+    }
+    for (name, execution) in executions() {
+        assert!(wire::decode(a_key().identity(), &wire::encode_execution(&execution)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn an_execution_that_was_moved_to_another_id_is_refused() {
+    let other = ExecutionId::of(&Key::new("process-order", "evt-0123456789ac").unwrap());
+    for (name, execution) in executions() {
+        let bytes = wire::encode_execution(&execution);
+        assert_eq!(wire::decode_execution(&other, &bytes), Err(WireError::OtherKey), "{name}");
     }
 }
 
@@ -201,6 +303,8 @@ pub(crate) fn sealed(mut content: Vec<u8>) -> Vec<u8> {
 }
 
 proptest! {
+    #![proptest_config(crate::given::config())]
+
     #[test]
     fn any_record_comes_back_as_it_was(key in any_key(), record in any_record()) {
         let bytes = wire::encode(&key, &record);
@@ -209,9 +313,16 @@ proptest! {
     }
 
     #[test]
+    fn any_execution_comes_back_as_it_was(execution in any_execution()) {
+        let bytes = wire::encode_execution(&execution);
+        prop_assert_eq!(wire::decode_execution(&execution.id(), &bytes), Ok(execution));
+    }
+
+    #[test]
     fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let framed = sealed([&[wire::VERSION][..], &bytes].concat());
         let _ = wire::decode(a_key().identity(), &bytes);
         let _ = wire::decode(a_key().identity(), &framed);
+        let _ = wire::decode_execution(&ExecutionId::of(&a_key()), &framed);
     }
 }
