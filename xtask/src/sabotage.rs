@@ -62,7 +62,7 @@ fn baseline(built: &Built, chosen: &[&Sabotage]) -> Result<(), Failure> {
     filters.sort_unstable();
     filters.dedup();
     let mut command = built.tests(&filters);
-    run_command(command.env_remove("SEMEL_SABOTAGE").arg("--no-fail-fast"))
+    run_command(command.env_remove("SEMEL_SABOTAGE").args(["--no-fail-fast", "--failure-output", "final"]))
         .map_err(|failure| Failure::no(format!("the tests fail with every bug switched off: {failure}")))
 }
 
