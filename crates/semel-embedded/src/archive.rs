@@ -114,6 +114,7 @@ impl Archive {
         for bucket in &expired {
             disk.remove(&bucket.name).map_err(disk_error("remove expired records"))?;
         }
+        disk.sync_directory().map_err(disk_error("remove expired records"))?;
         Ok(expired.iter().map(|it| it.rows).sum())
     }
 }

@@ -50,15 +50,15 @@ const RANGE: &str = "SELECT identity, fence, expires_at, record FROM record WHER
 const RANGE_COLLIDED: &str = "SELECT identity, fence, expires_at, record FROM collided";
 
 /// What a person reads of a payload.
-pub struct Described {
+pub(crate) struct Described {
     /// The readable key.
-    pub key: String,
+    pub(crate) key: String,
     /// Where it stands.
-    pub status: &'static str,
+    pub(crate) status: &'static str,
 }
 
 /// How the owner of the payloads describes one.
-pub type Describe = fn(&Identity, &[u8]) -> Described;
+pub(crate) type Describe = fn(&Identity, &[u8]) -> Described;
 
 /// A row.
 #[derive(Clone, Debug)]
@@ -76,6 +76,8 @@ pub(crate) struct Bucket {
     pub(crate) rows: usize,
     /// The last segment whose values it holds: it counts only once the journal notes that this was moved.
     pub(crate) covers: u32,
+    /// The buckets that were merged into it: should they be there after a crash, they are not.
+    pub(crate) replaces: Vec<u32>,
     serial: u32,
     bloom: Bloom,
     has_collided: bool,
@@ -119,10 +121,10 @@ impl Bucket {
             let sql = "SELECT CAST(value AS BLOB) FROM meta WHERE name = ?1";
             connection.query_row(sql, [name], row).optional().map_err(sqlite_error("open a file of records"))
         };
-        let number = |name: &str| -> Result<u64, StoreError> {
-            let text = read(name)?.and_then(|it| String::from_utf8(it).ok());
-            text.and_then(|it| it.parse().ok()).ok_or_else(damaged)
+        let text = |name: &str| -> Result<String, StoreError> {
+            read(name)?.and_then(|it| String::from_utf8(it).ok()).ok_or_else(damaged)
         };
+        let number = |name: &str| -> Result<u64, StoreError> { text(name)?.parse().map_err(|_| damaged()) };
         let format = number("format")?;
         if format > FORMAT.into() {
             return Err(misconfigured(format!(
@@ -138,6 +140,7 @@ impl Bucket {
             end,
             rows: number("rows")? as usize,
             covers: number("covers")? as u32,
+            replaces: text("replaces")?.split_whitespace().filter_map(|it| it.parse().ok()).collect(),
             serial,
             bloom: Bloom::from_bytes(&bytes).ok_or_else(damaged)?,
             has_collided: number("collided")? > 0,
@@ -312,8 +315,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Makes the file durable, names it, and opens it.
-    pub(crate) fn finish(self) -> Result<Bucket, StoreError> {
+    /// Makes the file durable, names it, and opens it, in place of those that were merged into it.
+    pub(crate) fn finish(self, merged: &[Arc<Bucket>]) -> Result<Bucket, StoreError> {
+        let replaces: Vec<_> = merged.iter().map(|it| it.serial.to_string()).collect();
         let failed = || disk_error(BUILDING);
         let mut bloom = Bloom::for_keys(self.identities.len());
         self.identities.iter().for_each(|it| bloom.insert(it));
@@ -325,6 +329,7 @@ impl<'a> Builder<'a> {
             put("format", &FORMAT)?;
             put("rows", &(self.identities.len() as i64))?;
             put("covers", &self.covers)?;
+            put("replaces", &replaces.join(" "))?;
             put("collided", &(self.collided as i64))?;
             put("bloom_checksum", &crc32fast::hash(&bloom))?;
             put("bloom", &bloom)?;

@@ -33,7 +33,7 @@ use std::{
 };
 
 /// Largest value, in bytes.
-pub const VALUE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
 /// How often a read may find that its value has just moved.
 const MOVES_MAX: usize = 16;
 
@@ -55,7 +55,7 @@ impl Default for Options {
 }
 
 /// See the module.
-pub struct Engine {
+pub(crate) struct Engine {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
@@ -295,7 +295,7 @@ impl Engine {
     }
 
     /// How many keys are found through the journal, and how many rows stand in SQLite.
-    pub fn sizes(&self) -> (usize, usize) {
+    pub(crate) fn sizes(&self) -> (usize, usize) {
         let rows = self.archive.buckets().list.iter().map(|it| it.rows).sum();
         (lock(&self.state).hot.len(), rows)
     }

@@ -45,7 +45,10 @@ impl Engine {
     /// meanwhile: the journal still has it all.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let Some(moving) = self.moving() else { return Ok(()) };
-        self.write_upto(lock(&self.state).appended)?;
+        // What is about to be dropped must not uncover an older value in a bucket that is over, too.
+        self.archive.purge(&*self.disk, moving.now)?;
+        let appended = lock(&self.state).appended;
+        self.write_upto(appended)?;
         let mut builders = BTreeMap::new();
         let mut moved = Vec::new();
         for shard in 0..SHARDS {
@@ -54,7 +57,7 @@ impl Engine {
             }
             self.flush_shard(&moving, shard, &mut builders, &mut moved)?;
         }
-        let buckets: Result<Vec<_>, _> = builders.into_values().map(|it| it.finish().map(Arc::new)).collect();
+        let buckets: Result<Vec<_>, _> = builders.into_values().map(|it| it.finish(&[]).map(Arc::new)).collect();
         self.archive.replace(buckets?, &[]);
         for half in moved.chunks(1024) {
             let mut state = lock(&self.state);
@@ -151,6 +154,7 @@ impl Engine {
             for bucket in &small {
                 self.disk.remove(&bucket.name).map_err(disk_error("remove a merged file of records"))?;
             }
+            self.disk.sync_directory().map_err(disk_error("remove a merged file of records"))?;
         }
         Ok(())
     }
@@ -172,7 +176,7 @@ impl Engine {
                 }
             }
         }
-        builder.finish()
+        builder.finish(small)
     }
 }
 

@@ -15,6 +15,8 @@ mod error;
 mod flush;
 mod frame;
 mod hot;
+#[cfg(test)]
+mod power_cut;
 mod recover;
 mod segment;
 mod spares;

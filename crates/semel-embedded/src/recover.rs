@@ -4,7 +4,8 @@
 //! 2. The journal is read from its newest segment backwards, down to what was moved into SQLite. Everything
 //!    read is synced before it is shown to anybody, because what was written may not have been durable.
 //! 3. A bucket that covers segments of which the journal does not note that they were moved is the work of
-//!    a flush that was cut short. The journal still has it all, so the bucket is removed.
+//!    a flush that was cut short. The journal still has it all, so the bucket is removed; so is one that was
+//!    merged into another.
 //! 4. The new process writes into a new segment; no old one is written to again.
 
 use crate::{
@@ -45,15 +46,18 @@ struct Recovered {
 
 impl Engine {
     /// Opens the directory, or makes it one of Semel's.
-    pub fn open(
+    pub(crate) fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         options: Options,
         describe: Describe,
     ) -> Result<Self, StoreError> {
         let names = disk.list().map_err(disk_error("read the directory"))?;
-        check_format(&*disk, &names)?;
+        let is_new = !has_format(&*disk, &names)?;
         let kept = remove_leftovers(&*disk, &names)?;
+        if is_new {
+            make_format(&*disk).map_err(disk_error("make the directory"))?;
+        }
         let Recovered { hot, mut segments, newest, moved, last_fence } = read_journal(&*disk, &names)?;
         let archive = Archive::new(open_buckets(&*disk, &names, moved)?);
         let spares = Spares::new(Arc::clone(&disk), options.segment_bytes, options.flush_segments, kept);
@@ -101,13 +105,14 @@ impl Engine {
     }
 }
 
-fn check_format(disk: &dyn Disk, names: &[String]) -> Result<(), StoreError> {
+/// Whether the directory is one of Semel's; an error if it is one that this version cannot serve.
+fn has_format(disk: &dyn Disk, names: &[String]) -> Result<bool, StoreError> {
     if !names.iter().any(|it| it == FORMAT_FILE) {
         let is_data = |it: &&String| segment::number(it).is_some() || bucket::parse_name(it).is_some();
         if let Some(name) = names.iter().find(is_data) {
             return Err(corrupt(format!("the directory holds `{name}` but no `{FORMAT_FILE}`: {RESTORE}")));
         }
-        return make_format(disk).map_err(disk_error("make the directory"));
+        return Ok(false);
     }
     let file = disk.open(FORMAT_FILE).map_err(disk_error("read the file `FORMAT`"))?;
     let mut bytes = vec![0; file.len().unwrap_or(0).min(256) as usize];
@@ -115,7 +120,7 @@ fn check_format(disk: &dyn Disk, names: &[String]) -> Result<(), StoreError> {
     let text = String::from_utf8_lossy(&bytes);
     let format: Option<u32> = text.strip_prefix(FORMAT_TEXT).and_then(|it| it.trim_end().parse().ok());
     match format {
-        Some(FORMAT) => Ok(()),
+        Some(FORMAT) => Ok(true),
         Some(newer) if newer > FORMAT => Err(misconfigured(format!(
             "the directory was written by a newer Semel (format {newer}, this one knows {FORMAT}): upgrade Semel"
         ))),
@@ -214,15 +219,16 @@ fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreErr
 fn open_buckets(disk: &dyn Disk, names: &[String], moved: u32) -> Result<Vec<Arc<Bucket>>, StoreError> {
     let mut list = Vec::new();
     for name in names.iter().filter(|it| bucket::parse_name(it).is_some()) {
-        let bucket = Bucket::open(disk, name)?;
         if moved == 0 && names.iter().all(|it| segment::number(it).is_none()) {
             return Err(corrupt(format!("the directory holds `{name}` but no journal: {RESTORE}")));
         }
-        if bucket.covers <= moved {
-            list.push(Arc::new(bucket));
-        } else {
-            disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;
-        }
+        list.push(Arc::new(Bucket::open(disk, name)?));
     }
-    Ok(list)
+    let replaced: Vec<u32> = list.iter().flat_map(|it| it.replaces.iter().copied()).collect();
+    let (valid, left_over): (Vec<_>, Vec<_>) =
+        list.into_iter().partition(|it| it.covers <= moved && !replaced.contains(&it.serial()));
+    for Bucket { name, .. } in left_over.iter().map(|it| &**it) {
+        disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;
+    }
+    Ok(valid)
 }

@@ -1,0 +1,3 @@
+//! The embedded store, as its users meet it: on a real directory.
+
+mod rules;
