@@ -24,6 +24,7 @@ Commands:
   tidy               house rules that no compiler checks
   sabotage [name]    switches on every seeded bug in turn, or the one of this name, and demands that a test fails
   bench embedded …   measures the embedded store; what follows is passed on (`--help` lists it)
+  bench service      measures what the tower layer adds to a call, on the memory store
   help               this text
 ";
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ["sabotage"] => sabotage::run(None),
         ["sabotage", name] => sabotage::run(Some(name)),
         ["bench", "embedded", ref rest @ ..] => bench::embedded(rest),
+        ["bench", "service", ref rest @ ..] => bench::service(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

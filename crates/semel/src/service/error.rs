@@ -1,6 +1,6 @@
 //! What can go wrong with a request.
 
-use crate::error::Error;
+use crate::{error::Error, handler_error::BoxError};
 use std::{error::Error as StdError, fmt};
 
 /// Why a request got no response: the inner service's own error, or what became of the call.
@@ -41,6 +41,22 @@ impl<E> ServiceError<E> {
     }
 }
 
+impl<E: Into<BoxError>> ServiceError<E> {
+    /// The error it holds, boxed: for stacks whose errors are boxed, with `map_err`.
+    ///
+    /// ```
+    /// use semel::{BoxError, service::ServiceError};
+    /// let error: ServiceError<BoxError> = ServiceError::Inner("the bank is closed".into());
+    /// assert_eq!(error.into_boxed().to_string(), "the bank is closed");
+    /// ```
+    pub fn into_boxed(self) -> BoxError {
+        match self {
+            Self::Inner(error) => error.into(),
+            Self::Semel(error) => error.into(),
+        }
+    }
+}
+
 impl<E> From<Error> for ServiceError<E> {
     fn from(error: Error) -> Self {
         Self::Semel(error)
@@ -56,7 +72,7 @@ impl<E: fmt::Display> fmt::Display for ServiceError<E> {
     }
 }
 
-/// Stands for the error it holds, so that errors' source is this one's.
+/// Stands for the error it holds: that error's source is this one's.
 impl<E: StdError + 'static> StdError for ServiceError<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
