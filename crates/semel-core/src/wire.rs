@@ -17,6 +17,7 @@
 
 mod bytes;
 mod execution;
+mod outcome;
 mod record;
 
 pub use execution::{decode_execution, encode_execution, encode_execution_into};

@@ -4,7 +4,7 @@ use super::{
     VERSION, WireError,
     bytes::{Reader, put_bytes, put_expiry, put_fingerprint, put_number, put_text, put_time},
     open,
-    record::{not_kept_code, read_not_kept, read_reason, reason_code},
+    outcome::{failure, kept, not_kept, put_body, put_failure},
     seal,
 };
 use crate::{
@@ -122,19 +122,8 @@ fn put_phase(out: &mut Vec<u8>, phase: &Phase, updated_at: Timestamp) {
             out.extend_from_slice(&holder.0.to_le_bytes());
             put_time(out, *lease_until, updated_at);
         }
-        Phase::Completed(Body::Kept { bytes, until }) => {
-            put_expiry(out, *until, updated_at);
-            put_bytes(out, bytes);
-        }
-        Phase::Completed(Body::NotKept { cause, size, digest }) => {
-            out.push(not_kept_code(*cause));
-            put_number(out, *size);
-            out.extend_from_slice(digest);
-        }
-        Phase::Failed { reason, error } => {
-            out.push(reason_code(*reason));
-            put_text(out, Some(error));
-        }
+        Phase::Completed(body) => put_body(out, body, updated_at),
+        Phase::Failed { reason, error } => put_failure(out, *reason, error),
     }
 }
 
@@ -150,18 +139,10 @@ fn phase(kind: u8, reader: &mut Reader<'_>, updated_at: Timestamp) -> Result<Pha
             let holder = Holder(u128::from_le_bytes(reader.array("the holder")?));
             Ok(Phase::InProgress { holder, lease_until: reader.time(updated_at, "the lease")? })
         }
-        kind::COMPLETED => {
-            let until = reader.expiry(updated_at, "the result's expiry")?;
-            Ok(Phase::Completed(Body::Kept { bytes: reader.bytes("the result")?.to_vec(), until }))
-        }
-        kind::COMPLETED_NOT_KEPT => {
-            let cause = read_not_kept(reader.byte("why the result was not kept")?)?;
-            let size = reader.number("the result's size")?;
-            Ok(Phase::Completed(Body::NotKept { cause, size, digest: reader.array("the result's digest")? }))
-        }
+        kind::COMPLETED => Ok(Phase::Completed(kept(reader, updated_at)?)),
+        kind::COMPLETED_NOT_KEPT => Ok(Phase::Completed(not_kept(reader)?)),
         kind::FAILED => {
-            let reason = read_reason(reader.byte("the reason")?)?;
-            let error = reader.text("the error")?.ok_or(WireError::Malformed("the error"))?;
+            let (reason, error) = failure(reader)?;
             Ok(Phase::Failed { reason, error })
         }
         _ => Err(WireError::Malformed("the status")),

@@ -3,11 +3,13 @@
 use super::{
     VERSION, WireError,
     bytes::{Reader, put_bytes, put_expiry, put_fingerprint, put_number, put_text, put_time},
-    open, seal,
+    open,
+    outcome::{failure, kept, not_kept, put_body, put_failure},
+    seal,
 };
 use crate::{
     key::{Identity, Key},
-    record::{Body, Holder, NotKept, OnLapse, Place, Reason, Record, State},
+    record::{Body, Holder, OnLapse, Place, Record, State},
     sabotage::is_on,
     time::Timestamp,
 };
@@ -122,19 +124,8 @@ fn put_state(out: &mut Vec<u8>, state: &State, updated_at: Timestamp) {
             put_time(out, *lease_until, updated_at);
             out.push(flags(*place, *on_lapse));
         }
-        State::Completed(Body::Kept { bytes, until }) => {
-            put_expiry(out, *until, updated_at);
-            put_bytes(out, bytes);
-        }
-        State::Completed(Body::NotKept { cause, size, digest }) => {
-            out.push(not_kept_code(*cause));
-            put_number(out, *size);
-            out.extend_from_slice(digest);
-        }
-        State::Failed { reason, error } => {
-            out.push(reason_code(*reason));
-            put_text(out, Some(error));
-        }
+        State::Completed(body) => put_body(out, body, updated_at),
+        State::Failed { reason, error } => put_failure(out, *reason, error),
     }
 }
 
@@ -150,18 +141,10 @@ fn state(kind: u8, reader: &mut Reader<'_>, updated_at: Timestamp) -> Result<Sta
             let (place, on_lapse) = read_flags(reader.byte("the lease's terms")?)?;
             Ok(State::InProgress { holder, lease_until, place, on_lapse })
         }
-        kind::COMPLETED => {
-            let until = reader.expiry(updated_at, "the result's expiry")?;
-            Ok(State::Completed(Body::Kept { bytes: reader.bytes("the result")?.to_vec(), until }))
-        }
-        kind::COMPLETED_NOT_KEPT => {
-            let cause = read_not_kept(reader.byte("why the result was not kept")?)?;
-            let size = reader.number("the result's size")?;
-            Ok(State::Completed(Body::NotKept { cause, size, digest: reader.array("the result's digest")? }))
-        }
+        kind::COMPLETED => Ok(State::Completed(kept(reader, updated_at)?)),
+        kind::COMPLETED_NOT_KEPT => Ok(State::Completed(not_kept(reader)?)),
         kind::FAILED => {
-            let reason = read_reason(reader.byte("the reason")?)?;
-            let error = reader.text("the error")?.ok_or(WireError::Malformed("the error"))?;
+            let (reason, error) = failure(reader)?;
             Ok(State::Failed { reason, error })
         }
         _ => Err(WireError::Malformed("the status")),
@@ -190,46 +173,4 @@ fn read_flags(byte: u8) -> Result<(Place, OnLapse), WireError> {
     let place = if byte & ELSEWHERE == 0 { Place::Here } else { Place::Elsewhere };
     let on_lapse = if byte & REPORT == 0 { OnLapse::Rerun } else { OnLapse::Report };
     Ok((place, on_lapse))
-}
-
-pub(super) const fn not_kept_code(cause: NotKept) -> u8 {
-    match cause {
-        NotKept::TooLarge => 1,
-        NotKept::Unserializable => 2,
-        NotKept::Resolved => 3,
-    }
-}
-
-pub(super) fn read_not_kept(code: u8) -> Result<NotKept, WireError> {
-    match code {
-        1 => Ok(NotKept::TooLarge),
-        2 => Ok(NotKept::Unserializable),
-        3 => Ok(NotKept::Resolved),
-        _ => Err(WireError::Malformed("why the result was not kept")),
-    }
-}
-
-pub(super) const fn reason_code(reason: Reason) -> u8 {
-    match reason {
-        Reason::Fatal => 1,
-        Reason::Exhausted => 2,
-        Reason::Window => 3,
-        Reason::TooOld => 4,
-        Reason::Cancelled => 5,
-        Reason::Dropped => 6,
-        Reason::OutcomeUnknown => 7,
-    }
-}
-
-pub(super) fn read_reason(code: u8) -> Result<Reason, WireError> {
-    match code {
-        1 => Ok(Reason::Fatal),
-        2 => Ok(Reason::Exhausted),
-        3 => Ok(Reason::Window),
-        4 => Ok(Reason::TooOld),
-        5 => Ok(Reason::Cancelled),
-        6 => Ok(Reason::Dropped),
-        7 => Ok(Reason::OutcomeUnknown),
-        _ => Err(WireError::Malformed("the reason")),
-    }
 }
