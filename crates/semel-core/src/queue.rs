@@ -99,7 +99,8 @@ pub enum Accepted {
 /// What somebody who runs functions has room for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Demand {
-    /// Who asks: the holder of every lease this gives.
+    /// Who asks: the holder of every lease this gives. Random, one per demand, so that a demand whose answer was
+    /// lost can be told from every other.
     pub holder: Holder,
     /// For each function, how much. One that is not named here gets nothing: that is how it is paused.
     pub wants: Vec<Want>,
@@ -147,6 +148,8 @@ pub struct Filter {
     pub status: Option<Status>,
     /// Failed for this reason.
     pub reason: Option<Reason>,
+    /// In progress under this holder: whoever never got the answer to a demand finds here what it was given.
+    pub holder: Option<Holder>,
     /// Accepted at this moment or later.
     pub accepted_from: Option<Timestamp>,
     /// Accepted before this moment.
@@ -156,10 +159,10 @@ pub struct Filter {
 impl Filter {
     /// Whether this execution is one of them.
     pub fn matches(&self, execution: &Execution) -> bool {
-        let reason = execution.phase.reason();
         self.function.as_ref().is_none_or(|it| *it == execution.function)
             && self.status.is_none_or(|it| it == execution.status())
-            && self.reason.is_none_or(|it| Some(it) == reason)
+            && self.reason.is_none_or(|it| Some(it) == execution.phase.reason())
+            && self.holder.is_none_or(|it| Some(it) == execution.phase.holder())
             && self.accepted_from.is_none_or(|it| it <= execution.accepted_at)
             && self.accepted_before.is_none_or(|it| execution.accepted_at < it)
     }

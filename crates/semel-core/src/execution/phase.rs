@@ -61,6 +61,14 @@ impl Phase {
         }
     }
 
+    /// Who it was handed to, while it is in progress.
+    pub const fn holder(&self) -> Option<Holder> {
+        match self {
+            Self::InProgress { holder, .. } => Some(*holder),
+            Self::Pending(_) | Self::Completed(_) | Self::Failed { .. } => None,
+        }
+    }
+
     /// As written in messages: the status, and what tells apart the phases that share one.
     pub const fn as_str(&self) -> &'static str {
         match self {
