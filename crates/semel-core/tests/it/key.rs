@@ -108,22 +108,45 @@ fn lists_that_look_alike_have_identities_of_their_own() {
     assert_eq!(identities.len(), keys.len());
 }
 
-#[test]
-fn every_short_text_list_has_an_identity_of_its_own() {
-    let words: Vec<String> = ["a", "b", "/", ":", "#", "a/", "/a", "a:b", "\u{1}a", "ab"]
-        .iter()
-        .map(|it| it.replace('\u{1}', "|"))
-        .collect();
-    let mut lists: Vec<Vec<String>> = words.iter().map(|it| vec![it.clone()]).collect();
-    lists.extend(words.iter().flat_map(|a| words.iter().map(|b| vec![a.clone(), b.clone()])));
+/// Every scope and id made of these words, one or two of each.
+fn check_no_two_share_an_identity(words: &[Part]) {
+    let one = words.iter().map(|it| vec![it.clone()]);
+    let two = words.iter().flat_map(|a| words.iter().map(|b| vec![a.clone(), b.clone()]));
+    let lists: Vec<Vec<Part>> = one.chain(two).collect();
     let mut owners = HashMap::new();
     for scope in &lists {
         for id in &lists {
-            let key = Key::new(scope.clone(), id.clone()).unwrap();
+            let key = Key::new(scope.clone(), id.clone()).expect("valid parts");
             let earlier = owners.insert(*key.identity(), (scope, id));
             assert_eq!(earlier, None, "shared with {scope:?} {id:?}");
         }
     }
+}
+
+#[test]
+fn text_with_delimiters_never_shares_an_identity() {
+    let words = ["a", "b", "/", ":", "#", "|", "a/", "/a", "a:b", "ab", "a#b"];
+    check_no_two_share_an_identity(&words.map(|it| Part::Text(it.to_owned())));
+}
+
+/// Bytes may imitate counts, tags and lengths; they stay within their part all the same.
+#[test]
+fn bytes_that_imitate_the_framing_never_share_an_identity() {
+    let words: [&[u8]; 12] = [
+        &[7],
+        &[1],
+        &[4],
+        &[7, 1, 4, 7],
+        &[7, 4, 7],
+        &[7, 1, 4, 0, 1, 7],
+        &[7, 4, 0, 1, 7],
+        &[1, 4],
+        &[1, 4, 7],
+        &[0, 1],
+        &[4, 0, 1, 7],
+        &[2, 4, 7, 4, 7],
+    ];
+    check_no_two_share_an_identity(&words.map(|it| Part::Bytes(it.to_vec())));
 }
 
 #[test]

@@ -10,5 +10,6 @@ mod given;
 mod key;
 mod machine;
 mod model;
+mod queue;
 mod retry;
 mod wire;
