@@ -93,6 +93,34 @@ pub struct Refused {
 }
 
 /// What an execution becomes when this happens to it.
+///
+/// ```
+/// use semel_core::{
+///     execution::{Arrival, Execution, Input, claimed, step},
+///     fingerprint::Fingerprint,
+///     key::Key,
+///     record::{Holder, Status},
+///     retry::{Jitter, RetryPolicy},
+///     time::Timestamp,
+/// };
+/// let now = Timestamp::from_millis(1_800_000_000_000);
+/// let arrival = Arrival {
+///     key: Key::new("process-order", ("/shop", "evt-1"))?,
+///     function: "process-order".into(),
+///     fingerprint: Fingerprint::of_bytes(b"{}"),
+///     event: b"{}".as_slice().into(),
+///     event_time: None,
+///     event_expires_at: None,
+/// };
+/// let policy = RetryPolicy::gen2();
+/// let accepted = Execution::accepted(now, arrival, now);
+/// let running = claimed(now, &accepted, Holder(7), now + policy.timeout()).expect("it is due");
+/// let fail = Input::Fail { error: "503".to_owned(), retry_after: None };
+/// let waiting = step(now, &running, fail, &policy, Jitter::LEAST)?;
+/// assert_eq!((waiting.status(), waiting.attempts), (Status::Pending, 1));
+/// assert_eq!(waiting.due_at(), Some(now + std::time::Duration::from_secs(10)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn step(
     now: Timestamp,
     before: &Execution,
