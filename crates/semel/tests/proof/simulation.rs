@@ -1,10 +1,12 @@
 //! Callers on one thread, whose turns, crashes and clock follow from a seed.
 //!
 //! 1. Whoever was woken may be next; the seed says who is. A caller that was not woken gets no turn.
-//! 2. When nobody was woken, time passes up to the next deadline; where the seed says so, also before.
+//! 2. When nobody was woken, time passes up to the next deadline; where the seed says so, also before. The
+//!    wall clock may be set, forwards and backwards, without any time passing.
 //! 3. A caller that crashes is dropped between two turns, wherever it stands.
 //! 4. Callers that wait with nobody to wake them, and callers that never end, are errors.
 
+use semel::Clock;
 use semel_testkit::ManualClock;
 use std::{
     cell::RefCell,
@@ -75,20 +77,33 @@ impl Wake for Woken {
     }
 }
 
+/// What the clock does between two turns, besides what sleepers wait for.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    /// Most time that passes.
+    pub(crate) tick_max: Duration,
+    /// Farthest that the wall clock is set, forwards or backwards.
+    pub(crate) jump_max: Duration,
+}
+
+impl Pace {
+    /// Nothing: time passes only when everybody waits.
+    pub(crate) const STILL: Self = Self { tick_max: Duration::ZERO, jump_max: Duration::ZERO };
+}
+
 /// A run of callers.
 pub(crate) struct Simulation<'a> {
     clock: ManualClock,
     dice: Dice,
     callers: Vec<Caller<'a>>,
-    /// Longest time that passes between two turns, besides what sleepers wait for.
-    tick_max: Duration,
+    pace: Pace,
     /// How many callers died before they ended.
     pub(crate) crashes: u64,
 }
 
 impl<'a> Simulation<'a> {
-    pub(crate) fn new(clock: ManualClock, dice: Dice, tick_max: Duration) -> Self {
-        Self { clock, dice, callers: Vec::new(), tick_max, crashes: 0 }
+    pub(crate) fn new(clock: ManualClock, dice: Dice, pace: Pace) -> Self {
+        Self { clock, dice, callers: Vec::new(), pace, crashes: 0 }
     }
 
     /// Adds a caller, which dies after so many turns if it has not ended by then.
@@ -115,10 +130,18 @@ impl<'a> Simulation<'a> {
     }
 
     fn pass_time(&self) {
-        let tick = u32::try_from(self.tick_max.as_micros()).unwrap_or(u32::MAX);
-        if tick > 0 && self.dice.one_in(3) {
-            self.clock.advance(Duration::from_micros(self.dice.below(tick).into()));
+        if self.dice.one_in(3) {
+            self.clock.advance(self.up_to(self.pace.tick_max));
         }
+        if self.dice.one_in(10) {
+            let (now, far) = (self.clock.now(), self.up_to(self.pace.jump_max));
+            self.clock.jump(if self.dice.one_in(2) { now + far } else { now - far });
+        }
+    }
+
+    fn up_to(&self, max: Duration) -> Duration {
+        let micros = u32::try_from(max.as_micros()).unwrap_or(u32::MAX);
+        Duration::from_micros(self.dice.below(micros.saturating_add(1)).into())
     }
 
     fn next(&self) -> Option<usize> {
