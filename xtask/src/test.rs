@@ -19,6 +19,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     steps.step("clippy", || {
         run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     });
+    steps.step("features", bare_packages);
     steps.step("test", || unit_tests(has_nextest));
     steps.step("doctest", || run_command(&mut cargo(&["test", "--quiet", "--doc", "--workspace"])));
     steps.step("doc", || {
@@ -48,6 +49,13 @@ fn tools() -> Result<bool, Failure> {
         println!("    {failure}\n    going on with `cargo test`; the sabotages need nextest and will fail");
     }
     Ok(installed.is_ok())
+}
+
+/// What users get who ask for none of the features.
+fn bare_packages() -> Result<(), Failure> {
+    ["semel", "semel-testkit"].iter().try_for_each(|package| {
+        run_command(&mut cargo(&["clippy", "-p", package, "--no-default-features", "--", "-D", "warnings"]))
+    })
 }
 
 fn unit_tests(has_nextest: bool) -> Result<(), Failure> {

@@ -37,6 +37,15 @@ use std::{
 /// # });
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// Without a key it does not compile:
+///
+/// ```compile_fail,E0277
+/// # use semel::{Once, service::IdempotentLayer};
+/// # use tower::{ServiceBuilder, service_fn};
+/// # let ship = service_fn(|order: u32| std::future::ready(Ok::<u32, std::io::Error>(order)));
+/// ServiceBuilder::new().layer(IdempotentLayer::new(Once::memory(), "ship-order")).service(ship);
+/// ```
 #[must_use = "a layer does nothing until a service is put below it"]
 pub struct IdempotentLayer<K = NoKey> {
     once: Once,

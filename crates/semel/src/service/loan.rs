@@ -77,6 +77,23 @@ impl<Req> Dress<Req> for WithLease {
 }
 
 /// A request, and the lease that its service runs under.
+///
+/// ```
+/// use semel::{Error, HandlerError, service::Leased};
+/// async fn greet(leased: Leased<String>) -> Result<(), Error> {
+///     let greeting = leased.lease.effect("greeting").at_most_once();
+///     greeting.run(async || Ok::<_, HandlerError>(println!("hello, {}", leased.request))).await
+/// }
+/// ```
+///
+/// The service cannot finish the call; the layer does:
+///
+/// ```compile_fail,E0507
+/// # use semel::{Error, service::Leased};
+/// async fn finish(leased: Leased<String>) -> Result<(), Error> {
+///     leased.lease.complete(&()).await
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Leased<Req> {
