@@ -105,11 +105,13 @@ impl Archive {
 
     /// Removes the buckets of which every record has expired, and says how many records that was.
     pub(crate) fn purge(&self, disk: &dyn Disk, expired_at: Timestamp) -> Result<usize, StoreError> {
-        let expired: Vec<_> =
+        let mut expired: Vec<_> =
             self.buckets().list.iter().filter(|it| it.end <= expired_at).map(Arc::clone).collect();
         if expired.is_empty() {
             return Ok(0);
         }
+        // The older first, so that a crash in between does not uncover them.
+        expired.sort_unstable_by_key(|it| it.serial());
         self.replace(Vec::new(), &expired);
         for bucket in &expired {
             disk.remove(&bucket.name).map_err(disk_error("remove expired records"))?;

@@ -5,7 +5,8 @@
 //!    read is synced before it is shown to anybody, because what was written may not have been durable.
 //! 3. A bucket that covers segments of which the journal does not note that they were moved is the work of
 //!    a flush that was cut short. The journal still has it all, so the bucket is removed; so is one that was
-//!    merged into another.
+//!    merged into another, and one that has expired: the crash may have come while such were being removed,
+//!    and the newer go last.
 //! 4. The new process writes into a new segment; no old one is written to again.
 
 use crate::{
@@ -19,7 +20,11 @@ use crate::{
     segment::{self, RESTORE, Segment},
     spares::{Spares, is_spare},
 };
-use semel_core::{fence::Fence, store::StoreError, time::Clock};
+use semel_core::{
+    fence::Fence,
+    store::StoreError,
+    time::{Clock, Timestamp},
+};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -59,7 +64,7 @@ impl Engine {
             make_format(&*disk).map_err(disk_error("make the directory"))?;
         }
         let Recovered { hot, mut segments, newest, moved, last_fence } = read_journal(&*disk, &names)?;
-        let archive = Archive::new(open_buckets(&*disk, &names, moved)?);
+        let archive = Archive::new(open_buckets(&*disk, &names, moved, clock.now())?);
         let spares = Spares::new(Arc::clone(&disk), options.segment_bytes, options.flush_segments, kept);
         let number = names.iter().filter_map(|it| segment::number(it)).max().unwrap_or(0) + 1;
         let made = spares.make_now(number, clock.now());
@@ -216,7 +221,12 @@ fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreErr
     }
 }
 
-fn open_buckets(disk: &dyn Disk, names: &[String], moved: u32) -> Result<Vec<Arc<Bucket>>, StoreError> {
+fn open_buckets(
+    disk: &dyn Disk,
+    names: &[String],
+    moved: u32,
+    now: Timestamp,
+) -> Result<Vec<Arc<Bucket>>, StoreError> {
     let mut list = Vec::new();
     for name in names.iter().filter(|it| bucket::parse_name(it).is_some()) {
         if moved == 0 && names.iter().all(|it| segment::number(it).is_none()) {
@@ -225,8 +235,9 @@ fn open_buckets(disk: &dyn Disk, names: &[String], moved: u32) -> Result<Vec<Arc
         list.push(Arc::new(Bucket::open(disk, name)?));
     }
     let replaced: Vec<u32> = list.iter().flat_map(|it| it.replaces.iter().copied()).collect();
-    let (valid, left_over): (Vec<_>, Vec<_>) =
-        list.into_iter().partition(|it| it.covers <= moved && !replaced.contains(&it.serial()));
+    let is_valid =
+        |it: &Arc<Bucket>| it.covers <= moved && !replaced.contains(&it.serial()) && it.end > now;
+    let (valid, left_over): (Vec<_>, Vec<_>) = list.into_iter().partition(is_valid);
     for Bucket { name, .. } in left_over.iter().map(|it| &**it) {
         disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;
     }

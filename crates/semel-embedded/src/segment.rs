@@ -2,7 +2,7 @@
 //!
 //! 1. A segment is filled with zeros, or with what an earlier use left, before it gets its name: syncing
 //!    bytes inside a file is twice as fast as syncing its growth.
-//! 2. It begins with a header (number, salt, format), synced before the file gets its name.
+//! 2. It begins with a header (format, number, salt, length), synced before the file gets its name.
 //! 3. Nothing is written into a segment before the one ahead of it is durable to its end. So only the newest
 //!    may end in a torn frame; in any other, and before any [`Frame::Durable`] mark, that is damage.
 
@@ -41,7 +41,8 @@ impl Segment {
     pub(crate) fn make(disk: &dyn Disk, blank: &str, number: u32, now: Timestamp) -> io::Result<Self> {
         let salt = crc32fast::hash(&[&now.as_millis().to_le_bytes()[..], &number.to_le_bytes()].concat());
         let file = disk.open(blank)?;
-        file.write_at(&header(number, salt), 0)?;
+        let length = file.len()? as u32;
+        file.write_at(&header(number, salt, length), 0)?;
         file.sync()?;
         disk.rename(blank, &name(number))?;
         disk.sync_directory()?;
@@ -63,8 +64,11 @@ impl Segment {
                 word(8)
             )));
         }
-        if head[..] != header(number, word(16))[..] {
+        if head[..] != header(number, word(16), word(20))[..] {
             return Err(corrupt(format!("the header of `{name}` is damaged: {RESTORE}")));
+        }
+        if file.len().map_err(disk_error(format_args!("open `{name}`")))? < word(20).into() {
+            return Err(corrupt(format!("`{name}` was cut short: {RESTORE}")));
         }
         Ok(Self { number, salt: word(16), file })
     }
@@ -98,7 +102,10 @@ impl Segment {
 
     /// Whether a mark behind this offset says that more than this had been durable.
     fn durable_beyond(&self, bytes: &[u8], from: u32) -> Option<u32> {
-        (from as usize..bytes.len()).step_by(ALIGNMENT).find_map(|offset| {
+        let is_blank = |it: &[u8; ALIGNMENT]| *it == [0; ALIGNMENT];
+        let (words, _) = bytes[from as usize..].as_chunks();
+        let candidates = words.iter().enumerate().filter(|(_, word)| !is_blank(word));
+        candidates.map(|(word, _)| from as usize + word * ALIGNMENT).find_map(|offset| {
             match frame::read(&bytes[offset..], self.salt, offset as u32)? {
                 (Frame::Durable { upto }, _) if upto > from => Some(upto),
                 _ => None,
@@ -109,9 +116,9 @@ impl Segment {
 
 pub(crate) const RESTORE: &str = "restore the directory from a backup, or move it away to begin anew";
 
-fn header(number: u32, salt: u32) -> Vec<u8> {
+fn header(number: u32, salt: u32, length: u32) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    [FORMAT, number, salt].iter().for_each(|it| bytes.extend(it.to_le_bytes()));
+    [FORMAT, number, salt, length].iter().for_each(|it| bytes.extend(it.to_le_bytes()));
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
     bytes.resize(HEADER_BYTES as usize, 0);
     bytes

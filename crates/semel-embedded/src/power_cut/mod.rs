@@ -130,7 +130,7 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
 #[test]
 fn no_power_cut_loses_what_was_acknowledged() {
     let mut cuts = 0;
-    for seed in seeds(150) {
+    for seed in seeds(std::env::var("SEMEL_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(60)) {
         println!("SEMEL_SEED={seed}");
         let mut world = World::new(seed, 0.12);
         (0..250).for_each(|_| world.step());

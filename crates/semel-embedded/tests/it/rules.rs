@@ -1,12 +1,9 @@
 //! The rules of every store, on this one.
 
+use crate::sample::{open, small};
 use semel_embedded::{EmbeddedStore, Options};
 use semel_testkit::{ManualClock, conformance};
-
-/// Sizes so small that everything moves through every stage.
-pub(crate) fn small() -> Options {
-    Options { segment_bytes: 32 << 10, flush_segments: 2, backlog_segments_max: 8 }
-}
+use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_store_keeps_every_rule_of_stores() {
@@ -16,7 +13,13 @@ async fn the_embedded_store_keeps_every_rule_of_stores() {
         let store = EmbeddedStore::open_with(directory.path(), clock.arc(), options).unwrap();
         conformance::all(&store).await;
         drop(store);
-        let store = EmbeddedStore::open_with(directory.path(), clock.arc(), small()).unwrap();
-        conformance::all(&store).await;
+        conformance::all(&open(directory.path(), &clock)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_callers_of_one_key_have_one_winner() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(directory.path(), &ManualClock::new()));
+    conformance::contended(store, |task| drop(tokio::spawn(task))).await;
 }
