@@ -117,6 +117,46 @@ pub const ALL: &[Sabotage] = &[
         breaks: "running without a key must be asked for by name",
         caught_by: "binary_id(semel::proof) & test(service::)",
     },
+    Sabotage {
+        name: "embedded_acknowledges_before_sync",
+        breaks: "an outcome is acknowledged only when it is durable",
+        caught_by: "package(semel-embedded) & (test(power_cut::no) + test(store::tests))",
+    },
+    Sabotage {
+        name: "embedded_shows_unsynced",
+        breaks: "a duplicate is answered only when its original is durable",
+        caught_by: "package(semel-embedded) & test(store::tests)",
+    },
+    Sabotage {
+        name: "embedded_moved_note_unsynced",
+        breaks: "a segment goes only when it is noted, durably, that it is not needed",
+        caught_by: "package(semel-embedded) & test(power_cut::no)",
+    },
+    Sabotage {
+        name: "embedded_floor_ignored",
+        breaks: "a newer value outlives the older ones of its key",
+        caught_by: "package(semel-embedded) & (test(power_cut::no) + test(reopen::))",
+    },
+    Sabotage {
+        name: "embedded_recovered_unsynced",
+        breaks: "what a new process shows survives a power cut",
+        caught_by: "package(semel-embedded) & test(power_cut::no)",
+    },
+    Sabotage {
+        name: "embedded_directory_unsynced",
+        breaks: "a file of the journal has its name before it is written to",
+        caught_by: "package(semel-embedded) & test(power_cut::no)",
+    },
+    Sabotage {
+        name: "embedded_files_unverified",
+        breaks: "a flipped bit gives an error or the right answer",
+        caught_by: "package(semel-embedded) & test(damage::)",
+    },
+    Sabotage {
+        name: "embedded_orphans_kept",
+        breaks: "a reopen releases at once what a dead handler held",
+        caught_by: "package(semel-embedded) & test(reopen::)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -52,10 +52,7 @@ impl Archived {
 impl Archive {
     pub(crate) fn new(list: Vec<Arc<Bucket>>) -> Self {
         let serial = list.iter().map(|it| it.serial()).max().unwrap_or(0);
-        Self {
-            buckets: RwLock::new(Arc::new(Buckets { version: 1, list })),
-            serial: AtomicU32::new(serial),
-        }
+        Self { buckets: RwLock::new(Arc::new(Buckets { version: 1, list })), serial: AtomicU32::new(serial) }
     }
 
     pub(crate) fn buckets(&self) -> Arc<Buckets> {
@@ -85,7 +82,11 @@ impl Archive {
     }
 
     /// Whether a bucket other than these holds the key.
-    pub(crate) fn holds_beside(&self, identity: &Identity, these: &[Arc<Bucket>]) -> Result<bool, StoreError> {
+    pub(crate) fn holds_beside(
+        &self,
+        identity: &Identity,
+        these: &[Arc<Bucket>],
+    ) -> Result<bool, StoreError> {
         for bucket in &self.buckets().list {
             if !these.iter().any(|it| it.name == bucket.name) && bucket.find(identity)?.is_some() {
                 return Ok(true);

@@ -39,9 +39,8 @@ impl Bloom {
     /// orders the file, and would put neighbours into one block.
     fn place(&self, identity: &Identity) -> (usize, impl Iterator<Item = usize> + use<>) {
         let bytes = identity.as_bytes();
-        let word = |at: usize| {
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("an identity has 32 bytes"))
-        };
+        let word =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("an identity has 32 bytes"));
         let block = (u128::from(word(16)) * self.blocks.len() as u128) >> 64;
         let bits = word(24);
         (block as usize, (0..PROBES).map(move |probe| (bits >> (probe * 9)) as usize & 511))

@@ -50,7 +50,7 @@ impl Engine {
         let waiters = mem::take(&mut state.waiters);
         let (segment, end, taken) = (Arc::clone(&state.tail.segment), state.tail.start, state.taken);
         drop(state);
-        if sabotage::is_on("embedded-acknowledges-before-the-sync") {
+        if sabotage::is_on("embedded_acknowledges_before_sync") {
             answer(waiters, None);
             return Ok(());
         }

@@ -23,7 +23,13 @@ use crate::{
     segment::{HEADER_BYTES, RESTORE, Segment},
     spares::Spares,
 };
-use semel_core::{fence::Fence, key::Identity, store::StoreError, time::{Clock, Timestamp}};
+use semel_core::{
+    fence::Fence,
+    key::Identity,
+    sabotage,
+    store::StoreError,
+    time::{Clock, Timestamp},
+};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -211,6 +217,7 @@ impl Engine {
             state.admit(change.expected)?;
             let fence = Fence::next(state.last_fence, now);
             let Change { identity, expires_at, kind, payload, .. } = *change;
+            let floor = if sabotage::is_on("embedded_floor_ignored") { Timestamp::EPOCH } else { floor };
             self.append(&mut state, &Put { identity: *identity, fence, expires_at, floor, kind, payload })?;
             state.last_fence = Some(fence);
             let upto = state.appended;
@@ -230,13 +237,21 @@ impl Engine {
         for _ in 0..MOVES_MAX {
             match self.locate(identity)? {
                 Place::Archive(it) => {
-                    return Ok(it.newest.map(|it| Value { fence: it.fence, payload: it.payload, is_durable: true }));
+                    return Ok(it.newest.map(|it| Value {
+                        fence: it.fence,
+                        payload: it.payload,
+                        is_durable: true,
+                    }));
                 }
                 Place::Journal(at) => {
                     // The flusher may have moved it meanwhile, and the file serve again: look once more.
                     match self.read(&at) {
                         Some((found, payload)) if found == *identity => {
-                            return Ok(Some(Value { fence: at.entry.fence, payload, is_durable: at.is_durable }));
+                            return Ok(Some(Value {
+                                fence: at.entry.fence,
+                                payload,
+                                is_durable: at.is_durable,
+                            }));
                         }
                         Some(_) | None => {}
                     }

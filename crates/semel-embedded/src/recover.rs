@@ -22,6 +22,7 @@ use crate::{
 };
 use semel_core::{
     fence::Fence,
+    sabotage,
     store::StoreError,
     time::{Clock, Timestamp},
 };
@@ -207,7 +208,9 @@ fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreErr
             }
             None => return Err(corrupt(format!("`{}` has no beginning: {RESTORE}", segment::name(number)))),
         }
-        segment.file.sync().map_err(disk_error("sync the journal"))?;
+        if !sabotage::is_on("embedded_recovered_unsynced") {
+            segment.file.sync().map_err(disk_error("sync the journal"))?;
+        }
         if it.segments.is_empty() {
             it.newest = (number, end);
         }
@@ -235,8 +238,7 @@ fn open_buckets(
         list.push(Arc::new(Bucket::open(disk, name)?));
     }
     let replaced: Vec<u32> = list.iter().flat_map(|it| it.replaces.iter().copied()).collect();
-    let is_valid =
-        |it: &Arc<Bucket>| it.covers <= moved && !replaced.contains(&it.serial()) && it.end > now;
+    let is_valid = |it: &Arc<Bucket>| it.covers <= moved && !replaced.contains(&it.serial()) && it.end > now;
     let (valid, left_over): (Vec<_>, Vec<_>) = list.into_iter().partition(is_valid);
     for Bucket { name, .. } in left_over.iter().map(|it| &**it) {
         disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;

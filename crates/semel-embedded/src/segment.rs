@@ -11,7 +11,7 @@ use crate::{
     error::{corrupt, disk as disk_error, misconfigured},
     frame::{self, ALIGNMENT, Frame},
 };
-use semel_core::{store::StoreError, time::Timestamp};
+use semel_core::{sabotage, store::StoreError, time::Timestamp};
 use std::{io, sync::Arc};
 
 const MAGIC: &[u8; 8] = b"SEMELJNL";
@@ -45,7 +45,9 @@ impl Segment {
         file.write_at(&header(number, salt, length), 0)?;
         file.sync()?;
         disk.rename(blank, &name(number))?;
-        disk.sync_directory()?;
+        if !sabotage::is_on("embedded_directory_unsynced") {
+            disk.sync_directory()?;
+        }
         Ok(Self { number, salt, file })
     }
 

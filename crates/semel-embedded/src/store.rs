@@ -9,7 +9,7 @@
 
 use crate::{
     bucket::Described,
-    disk::OsDisk,
+    disk::{Disk, OsDisk},
     engine::{Applied, Change, Engine, Options, VALUE_BYTES_MAX, Value},
     error::{corrupt, disk as disk_error, misconfigured, poisoned, refused},
     frame::Kind,
@@ -57,7 +57,15 @@ impl EmbeddedStore {
         let directory = directory.as_ref();
         make_directory(directory)?;
         let lock = lock_directory(directory)?;
-        let disk = Arc::new(OsDisk::new(directory));
+        Self::on(Arc::new(OsDisk::new(directory)), lock, clock, options)
+    }
+
+    fn on(
+        disk: Arc<dyn Disk>,
+        lock: File,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
         let engine = Arc::new(Engine::open(disk, clock, options, describe)?);
         let workers = Workers::start(&engine).map_err(disk_error("start its threads"))?;
         Ok(Self { engine, _workers: workers, _lock: lock })
@@ -68,7 +76,12 @@ impl EmbeddedStore {
         self.engine.sizes()
     }
 
-    async fn swap_now(&self, key: &Key, expected: Option<Fence>, record: &Record) -> Result<Swap, StoreError> {
+    async fn swap_now(
+        &self,
+        key: &Key,
+        expected: Option<Fence>,
+        record: &Record,
+    ) -> Result<Swap, StoreError> {
         let payload = wire::encode(key, record);
         if payload.len() > VALUE_BYTES_MAX {
             return Err(refused(format!(
@@ -80,8 +93,13 @@ impl EmbeddedStore {
             self.wait_for_room().await?;
         }
         let identity = key.identity();
-        let change =
-            Change { identity, expected, expires_at: record.expires_at, kind: kind(record), payload: &payload };
+        let change = Change {
+            identity,
+            expected,
+            expires_at: record.expires_at,
+            kind: kind(record),
+            payload: &payload,
+        };
         if needs_the_disk(record) {
             let (waiter, durable) = oneshot::channel();
             match self.engine.apply(&change, |_| Some(waiter))? {
@@ -105,7 +123,8 @@ impl EmbeddedStore {
     async fn show(&self, key: &Key, found: Option<Value>) -> Result<Option<Stored>, StoreError> {
         let Some(value) = found else { return Ok(None) };
         let stored = self.engine.stored(key, &value)?;
-        if !value.is_durable && needs_the_disk(&stored.record) && !sabotage::is_on("embedded_shows_unsynced") {
+        if !value.is_durable && needs_the_disk(&stored.record) && !sabotage::is_on("embedded_shows_unsynced")
+        {
             let (waiter, durable) = oneshot::channel();
             self.engine.wait(waiter);
             settled(durable).await?;
@@ -158,7 +177,7 @@ impl Engine {
             WireError::Newer { .. } => misconfigured(format!("read the record of {key}")).because(cause),
             _ => corrupt(format!("read the record of {key}")).because(cause),
         })?;
-        if Some(value.fence) <= self.reopened_at {
+        if Some(value.fence) <= self.reopened_at && !sabotage::is_on("embedded_orphans_kept") {
             orphan(&mut record);
         }
         Ok(Stored { fence: value.fence, record })
@@ -269,3 +288,6 @@ fn lock_directory(directory: &Path) -> Result<File, StoreError> {
         Err(TryLockError::Error(cause)) => Err(disk_error(format_args!("lock `{shown}`"))(cause)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,7 +72,8 @@ impl Log {
             file.write_all_at(&zeros, offset as u64).expect("the log can be filled");
         }
         file.sync_all().expect("the log can be synced");
-        let shared = Arc::new(Shared { state: Mutex::default(), wanted: Condvar::new(), file, end: Mutex::default() });
+        let shared =
+            Arc::new(Shared { state: Mutex::default(), wanted: Condvar::new(), file, end: Mutex::default() });
         let syncer = Arc::clone(&shared);
         thread::spawn(move || syncer.sync_loop());
         Self { shared, clock: Clocked::new().arc() }

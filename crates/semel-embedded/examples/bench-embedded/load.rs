@@ -90,7 +90,9 @@ async fn pair(store: &dyn Store, clock: &dyn Clock, number: u64, terms: &Terms) 
     let claimed = claim(clock.now(), terms, number);
     let Ok(Swap::Won(fence)) = store.swap(&key, None, &claimed).await else { panic!("a fresh key is won") };
     let completed = complete(clock.now(), &claimed, terms);
-    let Ok(Swap::Won(_)) = store.swap(&key, Some(fence), &completed).await else { panic!("the holder completes") };
+    let Ok(Swap::Won(_)) = store.swap(&key, Some(fence), &completed).await else {
+        panic!("the holder completes")
+    };
 }
 
 /// So many callers, each claiming and completing one fresh key after another.

@@ -67,7 +67,10 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         let list = || value.split(',').map(|it| it.parse().map_err(|_| format!("`{it}` is no number")));
         match name.as_str() {
             "--keys" => arguments.keys = list().collect::<Result<_, _>>()?,
-            "--callers" => arguments.callers = list().map(|it| it.map(|it: u64| it as usize)).collect::<Result<_, _>>()?,
+            "--callers" => {
+                arguments.callers =
+                    list().map(|it| it.map(|it: u64| it as usize)).collect::<Result<_, _>>()?
+            }
             "--seconds" => {
                 let seconds = value.parse().map_err(|_| format!("`{value}` is no number of seconds"))?;
                 arguments.turn = Duration::from_secs_f64(seconds);
@@ -115,7 +118,10 @@ async fn bench(arguments: &Arguments) {
         reads(&store, keys).await;
         let (hot, rows) = store.sizes();
         let bytes = machine::bytes_of_files(&directory, ".sqlite");
-        println!("  bytes of SQLite per key        {:>9.0}   ({rows} rows, {hot} keys in the journal)", bytes as f64 / rows.max(1) as f64);
+        println!(
+            "  bytes of SQLite per key        {:>9.0}   ({rows} rows, {hot} keys in the journal)",
+            bytes as f64 / rows.max(1) as f64
+        );
         println!("  anonymous memory               {:>9.0} MB", machine::anonymous_bytes() as f64 / 1e6);
     }
     expiry(arguments).await;
@@ -166,7 +172,10 @@ async fn expiry(arguments: &Arguments) {
     });
     let during = load::pairs(store.clone(), 64, arguments.turn).await.per_second;
     let purged = purging.await.expect("purging does not panic");
-    println!("\nexpiring {purged} records under traffic: {:.2} of the throughput without", during / median(quiet));
+    println!(
+        "\nexpiring {purged} records under traffic: {:.2} of the throughput without",
+        during / median(quiet)
+    );
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -58,7 +58,8 @@ impl World {
         // A moment passes, as it does: fences lost with the power are in the past.
         self.clock.advance(Duration::from_secs(1));
         let disk = Arc::new(self.disk.clone());
-        let engine = Engine::open(disk, self.clock.arc(), options(), describe).expect("a kill leaves a store");
+        let engine =
+            Engine::open(disk, self.clock.arc(), options(), describe).expect("a kill leaves a store");
         let now = self.clock.arc().now();
         let mut oracle = self.oracle.lock().unwrap();
         for number in 0..KEYS {
@@ -120,17 +121,19 @@ pub(crate) fn key(number: u64) -> Key {
     Key::new("power-cut", number).unwrap()
 }
 
+/// So many seeds, or as many as `SEMEL_SEEDS` says, or the one that `SEMEL_SEED` names.
 fn seeds(count: u64) -> impl Iterator<Item = u64> {
-    match std::env::var("SEMEL_SEED").ok().and_then(|it| it.parse().ok()) {
+    let variable = |name: &str| std::env::var(name).ok().and_then(|it| it.parse().ok());
+    match variable("SEMEL_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..count,
+        None => 0..variable("SEMEL_SEEDS").unwrap_or(count),
     }
 }
 
 #[test]
 fn no_power_cut_loses_what_was_acknowledged() {
     let mut cuts = 0;
-    for seed in seeds(std::env::var("SEMEL_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(60)) {
+    for seed in seeds(80) {
         println!("SEMEL_SEED={seed}");
         let mut world = World::new(seed, 0.12);
         (0..250).for_each(|_| world.step());

@@ -7,7 +7,10 @@ use crate::{
     frame::Kind,
     store::describe,
 };
-use semel_core::{fence::Fence, time::{Clock, Timestamp}};
+use semel_core::{
+    fence::Fence,
+    time::{Clock, Timestamp},
+};
 use semel_testkit::ManualClock;
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 

@@ -41,7 +41,8 @@ async fn work(directory: &Path, life: u64) {
             for _ in 0..KEYS_PER_LIFE {
                 // Mostly keys of this life, some of the ones before.
                 let back = if random.u8(..4) == 0 { random.u64(..3) } else { 0 };
-                one_call(&once, life.saturating_sub(back) * 1_000 + random.u64(..KEYS_PER_LIFE), &mut random).await;
+                one_call(&once, life.saturating_sub(back) * 1_000 + random.u64(..KEYS_PER_LIFE), &mut random)
+                    .await;
             }
         });
     }

@@ -2,6 +2,7 @@
 
 mod damage;
 mod directory;
+mod format;
 mod kill;
 mod reopen;
 mod rules;
