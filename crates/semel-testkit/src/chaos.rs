@@ -29,13 +29,17 @@ use std::{
 /// A store around another, which loses calls and replies by seed. Clones share the dice and the counts.
 ///
 /// ```
+/// use semel::{Key, MemoryStore, Store};
 /// use semel_testkit::ChaosStore;
-/// # use semel_core::{key::Key, store::Store};
-/// # async fn example(store: std::sync::Arc<dyn Store>, key: Key) {
-/// let chaos = ChaosStore::new(store, 42).fails_one_in(2).loses_one_in(0).delays_up_to(0);
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let key = Key::new("process-order", "evt-1").unwrap();
+/// let chaos = ChaosStore::new(Arc::new(MemoryStore::new()), 42).fails_one_in(2).loses_one_in(0);
 /// while chaos.load(&key).await.is_ok() {}
 /// assert_eq!(chaos.injected().failed_before, 1);
-/// # }
+/// # });
+/// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct ChaosStore {

@@ -86,12 +86,14 @@ pub async fn the_clock_goes_on_and_wakes_sleepers(store: &dyn Store) {
 /// The rules about many callers at once, with a task for each: `spawn` starts one on the store's runtime.
 ///
 /// ```
-/// # use semel_core::store::Store;
-/// # async fn example(store: std::sync::Arc<dyn Store>) {
+/// use semel::MemoryStore;
 /// use semel_testkit::conformance;
-/// // With tokio: `conformance::contended(store, |task| { tokio::spawn(task); }).await`
-/// conformance::contended(store, |task| { std::thread::spawn(|| drop(task)); }).await;
-/// # }
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// conformance::contended(Arc::new(MemoryStore::new()), |task| { tokio::spawn(task); }).await;
+/// # });
+/// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// A task that panics or is dropped breaks the rule, as a caller that the store lost.

@@ -11,9 +11,13 @@
 //! It calls `purge` with the store's own time, so records that have expired may go.
 //!
 //! ```
-//! # async fn example(store: &dyn semel_core::store::Store) {
-//! semel_testkit::conformance::all(store).await;
-//! # }
+//! use semel::MemoryStore;
+//! use semel_testkit::conformance;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! conformance::all(&MemoryStore::new()).await;
+//! # });
+//! # Ok::<(), std::io::Error>(())
 //! ```
 
 mod contention;

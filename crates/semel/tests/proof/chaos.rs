@@ -8,12 +8,19 @@
 //! 3. The fences that effects carry only grow: who was superseded never acts again. (2 and 3 presume that
 //!    nobody sets the wall clock, and are not asked where somebody does.)
 //! 4. While no lease can lapse, the effect happens once at most, whatever the store does.
-//! 5. When the trouble ends, the next caller gets a result.
+//! 5. Whose result is stored was told so: no lost reply makes a completion look lost. While no lease can lapse,
+//!    every completion is confirmed in the end.
+//! 6. When the trouble ends, the next caller gets a result.
 
 use crate::simulation::{Dice, Pace, Simulation};
 use semel::{Clock, ErrorKind, Fence, HandlerError, How, MemoryStore, OnBusy, Once, Outcome};
 use semel_testkit::{ChaosStore, Injected, ManualClock};
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    sync::Arc,
+    time::Duration,
+};
 
 const CALLERS: u32 = 6;
 const PROCESSES: u32 = 3;
@@ -50,6 +57,8 @@ struct Seen {
     /// Values that callers got from somebody else's.
     replayed: Vec<u32>,
     failed_before: u32,
+    /// Values whose caller was told that another holder took over.
+    disowned: Vec<u32>,
     /// A rule that was broken on the way.
     broken: Option<String>,
 }
@@ -145,7 +154,7 @@ struct Run {
     dice: Dice,
     processes: Vec<Once>,
     seen: RefCell<Seen>,
-    next_value: RefCell<u32>,
+    last_value: Cell<u32>,
 }
 
 impl Run {
@@ -155,8 +164,8 @@ impl Run {
         let process = |_| Once::builder().lease(weather.lease).from_store(Arc::new(chaos.clone()));
         let processes = (0..PROCESSES).map(process).collect();
         let dice = Dice::new(!seed);
-        let (seen, next_value) = (RefCell::default(), RefCell::default());
-        Self { seed, weather, clock, chaos, dice, processes, seen, next_value }
+        let (seen, last_value) = (RefCell::default(), Cell::default());
+        Self { seed, weather, clock, chaos, dice, processes, seen, last_value }
     }
 
     fn play(&self, tally: &mut Tally) {
@@ -178,14 +187,19 @@ impl Run {
     async fn caller(&self, results: &RefCell<Vec<Result<Outcome<u32>, semel::Error>>>) {
         self.dice.dawdle(8).await;
         for _ in 0..=self.dice.below(2) {
-            let result = self.call().await;
+            let made = Cell::new(None);
+            let result = self.call(&made).await;
             self.seen.borrow_mut().ends(&result);
+            if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Superseded) {
+                self.seen.borrow_mut().disowned.extend(made.get());
+            }
             results.borrow_mut().push(result);
             self.dice.dawdle(8).await;
         }
     }
 
-    async fn call(&self) -> Result<Outcome<u32>, semel::Error> {
+    /// Makes the call; `made` is the value that its handler came to, if it ran to its end.
+    async fn call(&self, made: &Cell<Option<u32>>) -> Result<Outcome<u32>, semel::Error> {
         let once = &self.processes[self.dice.below(PROCESSES) as usize];
         let max = Duration::from_millis(self.dice.below(60).into());
         let on_busy = if self.dice.one_in(2) { OnBusy::Reject } else { OnBusy::Wait { max } };
@@ -200,8 +214,9 @@ impl Run {
             }
             self.seen.borrow_mut().happens(lease.fence());
             self.dice.dawdle(4).await;
-            *self.next_value.borrow_mut() += 1;
-            Ok(*self.next_value.borrow())
+            self.last_value.set(self.last_value.get() + 1);
+            made.set(Some(self.last_value.get()));
+            Ok(self.last_value.get())
         })
         .await
     }
@@ -220,8 +235,12 @@ impl Run {
         let first = values.next();
         rule(values.all(|it| Some(it) == first), "two callers got different results");
         rule(first.is_none() || seen.failed_before == 0, "a call both failed and took effect");
+        let is_doubtful =
+            |it: &&semel::Error| matches!(it.kind(), ErrorKind::Unconfirmed | ErrorKind::Lapsed);
+        let doubtful = results.iter().filter_map(|it| it.as_ref().err()).find(is_doubtful);
         let lapses = self.weather.pace.tick_max > Duration::ZERO;
         rule(lapses || seen.effects.len() <= 1, "two effects while no lease could lapse");
+        rule(lapses || doubtful.is_none(), "a holder gave up while its lease could not lapse");
     }
 
     /// The trouble ends, and everybody who died is given up: the next caller gets the result.
@@ -235,7 +254,7 @@ impl Run {
         simulation.spawn(None, async {
             // A handler may fail a few times by its own dice.
             for _ in 0..20 {
-                let result = self.call().await;
+                let result = self.call(&Cell::new(None)).await;
                 results.borrow_mut().push(result);
             }
         });
@@ -249,6 +268,8 @@ impl Run {
             Ok(outcome) => {
                 rule(before.is_none_or(|it| it == outcome.value), "the record holds another result");
                 rule(self.seen.borrow().failed_before == 0, "a failed call took effect");
+                let is_disowned = self.seen.borrow().disowned.contains(&outcome.value);
+                rule(!is_disowned, "whose result is stored was told that somebody took over");
             }
             Err(error) => {
                 let failed = matches!(error.kind(), ErrorKind::FailedBefore { .. });
