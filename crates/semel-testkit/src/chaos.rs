@@ -33,7 +33,7 @@ use std::{
 /// use semel_testkit::ChaosStore;
 /// use std::sync::Arc;
 ///
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let key = Key::new("process-order", "evt-1").unwrap();
 /// let chaos = ChaosStore::new(Arc::new(MemoryStore::new()), 42).fails_one_in(2).loses_one_in(0);
 /// while chaos.load(&key).await.is_ok() {}

@@ -90,7 +90,7 @@ pub async fn the_clock_goes_on_and_wakes_sleepers(store: &dyn Store) {
 /// use semel_testkit::conformance;
 /// use std::sync::Arc;
 ///
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// conformance::contended(Arc::new(MemoryStore::new()), |task| { tokio::spawn(task); }).await;
 /// # });
 /// # Ok::<(), std::io::Error>(())

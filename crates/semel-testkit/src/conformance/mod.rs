@@ -14,7 +14,7 @@
 //! use semel::MemoryStore;
 //! use semel_testkit::conformance;
 //!
-//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 //! conformance::all(&MemoryStore::new()).await;
 //! # });
 //! # Ok::<(), std::io::Error>(())
