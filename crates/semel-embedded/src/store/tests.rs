@@ -48,6 +48,15 @@ impl Gate {
     }
 }
 
+/// Opens the gate even if the test fails, so that the store can close.
+struct Opener<'a>(&'a Gate);
+
+impl Drop for Opener<'_> {
+    fn drop(&mut self) {
+        self.0.set_shut(false);
+    }
+}
+
 struct GatedDisk(OsDisk, Gate);
 struct GatedFile(Arc<dyn DiskFile>, Gate);
 
@@ -119,6 +128,7 @@ async fn a_duplicate_is_answered_only_when_its_original_is_durable() {
     let directory = tempfile::tempdir().unwrap();
     let gate = Gate::default();
     let store = open(directory.path(), &gate);
+    let _opener = Opener(&gate);
     let key = Key::new("gate", 1).unwrap();
     let (claimed, completed) = records(&store, OnLapse::Rerun);
     let Swap::Won(fence) = store.swap(&key, None, &claimed).await.unwrap() else {
@@ -143,6 +153,7 @@ async fn a_claim_to_be_run_again_need_not_wait_for_the_disk_but_one_to_be_report
     let directory = tempfile::tempdir().unwrap();
     let gate = Gate::default();
     let store = open(directory.path(), &gate);
+    let _opener = Opener(&gate);
     gate.set_shut(true);
     let (rerun, _) = records(&store, OnLapse::Rerun);
     let (report, _) = records(&store, OnLapse::Report);
@@ -159,6 +170,7 @@ async fn a_failed_sync_stops_the_store_and_is_never_tried_again() {
     let directory = tempfile::tempdir().unwrap();
     let gate = Gate::default();
     let store = open(directory.path(), &gate);
+    let _opener = Opener(&gate);
     let (_, completed) = records(&store, OnLapse::Rerun);
     gate.is_broken.store(true, Ordering::SeqCst);
     let error = store.swap(&Key::new("gate", 1).unwrap(), None, &completed).await.unwrap_err();
