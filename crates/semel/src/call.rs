@@ -229,7 +229,12 @@ impl Call {
     /// # Ok::<(), semel::Error>(()) }).unwrap();
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub async fn begin(self) -> Result<Begin, Error> {
+    // Not an `async fn`: that the future is `Send` is promised here, so that users' compilers need not find out.
+    pub fn begin(self) -> impl Future<Output = Result<Begin, Error>> + Send {
+        self.answered()
+    }
+
+    async fn answered(self) -> Result<Begin, Error> {
         let key = self.key.clone().map_err(Error::bad_key)?;
         let fingerprint = self
             .fingerprint
@@ -287,10 +292,9 @@ impl Call {
             let decision = call::begin(driver.clock.now(), found.as_ref(), call, &self.terms);
             matches!(decision, Decision::Busy { .. })
         };
-        let failed = |error| Error::store(Some(key.clone()), error);
+        let look = || driver.look(key, give_up_at.max(driver.clock.monotonic() + self.terms.lease / 3));
         loop {
-            let look = || driver.store.load(key);
-            let news = waiter.news(&*driver.clock, give_up_at, look, is_busy).await.map_err(failed)?;
+            let news = waiter.news(&*driver.clock, give_up_at, look, is_busy).await?;
             let Some(found) = news else { return Ok(Claim::Busy { until: busy_until }) };
             match driver.claim(key, call, &self.terms, found).await? {
                 Claim::Busy { until } => busy_until = until,

@@ -96,18 +96,17 @@ impl Driver {
         mut found: Option<Stored>,
     ) -> Result<Claim, Error> {
         let until = self.clock.monotonic() + terms.lease / 3;
-        let unclaimed = |error| Error::store(Some(key.clone()), error);
         for _ in 0..SWAPS_MAX {
             let at = self.clock.monotonic();
             match call::begin(self.clock.now(), found.as_ref(), call, terms) {
                 Decision::Run { expected, record, entry } => {
-                    match self.swap(key, expected, &record, until).await.map_err(unclaimed)? {
+                    match self.swap_or_refuse(key, expected, &record, until).await? {
                         Swap::Won(fence) => return Ok(Claim::Won(Won { fence, record, entry, at })),
                         Swap::Lost(current) => found = current,
                     }
                 }
                 Decision::Report { expected, record } => {
-                    match self.swap(key, Some(expected), &record, until).await.map_err(unclaimed)? {
+                    match self.swap_or_refuse(key, Some(expected), &record, until).await? {
                         Swap::Won(fence) => return Ok(Claim::Replay(Stored { fence, record })),
                         Swap::Lost(current) => found = current,
                     }
@@ -120,8 +119,20 @@ impl Driver {
         Err(Error::new(ErrorKind::Contended, key.clone()))
     }
 
+    /// As [`Driver::swap`], with an error that a caller can be told.
+    pub(crate) async fn swap_or_refuse(
+        &self,
+        key: &Key,
+        expected: Option<Fence>,
+        record: &Record,
+        until: Duration,
+    ) -> Result<Swap, Error> {
+        let swapped = self.swap(key, expected, record, until).await;
+        swapped.map_err(|error| Error::store(Some(key.clone()), error))
+    }
+
     /// Swaps, again where the reply was lost: a stored record equal to ours is ours.
-    pub(crate) async fn swap(
+    async fn swap(
         &self,
         key: &Key,
         expected: Option<Fence>,

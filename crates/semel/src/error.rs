@@ -201,6 +201,12 @@ impl Error {
         Self(Box::new(Inner { kind: ErrorKind::Store, key, detail: None, is_transient, source }))
     }
 
+    /// About this call, if it had no key of its own.
+    pub(crate) fn about(mut self, call: &Key) -> Self {
+        self.0.key.get_or_insert_with(|| call.clone());
+        self
+    }
+
     pub(crate) fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
         self
@@ -246,8 +252,8 @@ impl fmt::Display for Error {
             ErrorKind::FailedBefore { reason } => {
                 write!(f, "failed before ({reason}): {detail}; forget it to let it run again")
             }
-            ErrorKind::InProgress { until } => {
-                write!(f, "another holder runs it until {until:?}: come again then")
+            ErrorKind::InProgress { .. } => {
+                f.write_str("another holder runs it: come again when it is done, or its lease has lapsed")
             }
             ErrorKind::Expired => f.write_str(
                 "took effect, but its result is past the body retention: raise it to replay for longer",
@@ -257,7 +263,7 @@ impl fmt::Display for Error {
                 f.write_str("was claimed with another payload: use one key for one operation")
             }
             ErrorKind::Superseded => f.write_str(
-                "another holder took over, and this one's result does not count: call again to get its",
+                "another holder took over, so this one's result does not count: call again to get the other's",
             ),
             ErrorKind::Lapsed => {
                 f.write_str("the lease could not be renewed in time, and the handler was stopped: call again")

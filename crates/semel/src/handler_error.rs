@@ -10,6 +10,7 @@
 //! It is not a [`std::error::Error`]: that is what lets `?` turn every error into one.
 
 use crate::error::{Error, ErrorKind};
+use semel_core::key::Key;
 use std::{error::Error as StdError, fmt};
 
 /// A boxed error of any type.
@@ -65,7 +66,7 @@ impl HandlerError {
 
     /// Whether it was said to be fatal.
     pub fn is_fatal(&self) -> bool {
-        self.class(None) == Class::Fatal
+        self.said == Some(Class::Fatal)
     }
 
     /// The error itself.
@@ -73,21 +74,24 @@ impl HandlerError {
         self.source
     }
 
-    /// What it means: as was said, else as Semel's own error says, else as the caller's closure says.
-    pub(crate) fn class(&self, is_fatal: Option<&IsFatal>) -> Class {
+    /// What it means for this call: as was said, else as the error of one of its effects says, else as the
+    /// caller's closure says.
+    pub(crate) fn class(&self, call: &Key, is_fatal: Option<&IsFatal>) -> Class {
         let plain = || match is_fatal {
             Some(is_fatal) if is_fatal(&*self.source) => Class::Fatal,
             Some(_) | None => Class::Retryable,
         };
-        self.said.unwrap_or_else(|| self.own().map_or_else(plain, class_of))
+        self.said.unwrap_or_else(|| self.own(call).map_or_else(plain, class_of))
     }
 
-    /// Semel's own error, wherever the handler wrapped it.
-    pub(crate) fn own(&self) -> Option<&Error> {
+    /// Semel's error about this call or one of its effects, wherever the handler wrapped it. One about another
+    /// call, which the handler made, is an error like any other.
+    pub(crate) fn own(&self, call: &Key) -> Option<&Error> {
+        let is_ours = |key: &Key| key == call || key.parent().as_ref() == Some(call);
         let mut cause: Option<&(dyn StdError + 'static)> = Some(&*self.source);
         while let Some(error) = cause {
-            if let Some(own) = error.downcast_ref() {
-                return Some(own);
+            if let Some(own) = error.downcast_ref::<Error>() {
+                return own.key().is_some_and(is_ours).then_some(own);
             }
             cause = error.source();
         }

@@ -59,10 +59,10 @@ impl Lease {
 
     /// Whether the lease is lost, before the work may go on.
     fn check(&self, beat: Option<&mut BoxFuture<'_, Error>>, cx: &mut Context<'_>) -> Option<Error> {
-        match beat?.as_mut().poll(cx) {
-            Poll::Ready(lost) => Some(lost),
-            Poll::Pending => self.is_over().then(|| self.lapsed()),
+        if let Some(Poll::Ready(lost)) = beat.map(|it| it.as_mut().poll(cx)) {
+            return Some(lost);
         }
+        self.is_over().then(|| self.lapsed())
     }
 
     /// Renews until the lease is lost, and says how.
@@ -74,14 +74,22 @@ impl Lease {
             if self.is_over() {
                 return self.lapsed();
             }
-            if let Err(lost) = self.renew().await {
+            let stop_at = self.stop_at(&self.state());
+            if let Err(lost) = self.renew_until(stop_at).await {
                 return lost;
             }
         }
     }
 
     /// Renews the lease now. Whoever drives a lease by hand calls this at a third of its length.
-    pub async fn renew(&self) -> Result<(), Error> {
+    ///
+    /// It is accepted late, too, if nobody took over.
+    pub fn renew(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        let until = self.write_until(&self.state());
+        self.renew_until(until)
+    }
+
+    async fn renew_until(&self, until: Duration) -> Result<(), Error> {
         if !self.is_protected() {
             return Ok(());
         }
@@ -94,13 +102,8 @@ impl Lease {
             None => call::renew(driver.clock.now(), &held.record, &self.granted.terms),
         };
         self.state().in_doubt = Some(record.clone());
-        let write = Write {
-            key: self.key(),
-            expected: Some(held.fence),
-            record: &record,
-            in_doubt: None,
-            until: self.stop_at(&held),
-        };
+        let write =
+            Write { key: self.key(), expected: Some(held.fence), record: &record, in_doubt: None, until };
         match driver.write(write).await {
             Written::Won(fence) => {
                 *self.state() = Held { fence, record, in_doubt: None, since };

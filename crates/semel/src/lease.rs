@@ -31,7 +31,7 @@ use semel_core::{
 use serde::Serialize;
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -173,9 +173,13 @@ impl Lease {
     }
 
     /// The call took effect, with this result.
-    pub async fn complete<T: Serialize + ?Sized>(self, result: &T) -> Result<(), Error> {
+    // Not an `async fn`: the result is encoded at once, so the future does not borrow it.
+    pub fn complete<T: Serialize + ?Sized>(
+        self,
+        result: &T,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
         let body = codec::body_of(result, self.granted.body_bytes_max, self.body_until());
-        self.complete_with(body).await
+        self.complete_with(body)
     }
 
     /// The call took effect, with these bytes as its result.
@@ -185,10 +189,12 @@ impl Lease {
     }
 
     async fn complete_with(self, body: Body) -> Result<(), Error> {
+        let (now, held) = self.now_and_held();
         if sabotage::is_on("oversized_result_reruns") && matches!(body, Body::NotKept { .. }) {
-            return self.release("too large").await;
+            return self.finish(call::release(now, &held, None)).await;
         }
-        self.finish(|now, held, terms| call::complete(now, held, body, terms)).await
+        let record = call::complete(now, &held, body, &self.granted.terms);
+        self.finish(record).await
     }
 
     /// The call failed for good: duplicates get this error.
@@ -202,26 +208,36 @@ impl Lease {
     }
 
     async fn fail_for(self, reason: Reason, error: String) -> Result<(), Error> {
-        self.finish(|now, held, terms| call::fail(now, held, reason, error, terms)).await
+        let (now, held) = self.now_and_held();
+        let record = call::fail(now, &held, reason, error, &self.granted.terms);
+        self.finish(record).await
     }
 
     /// The attempt ended without an effect: the call may be run again.
     pub async fn release(self, error: impl fmt::Display) -> Result<(), Error> {
-        let error = Some(error.to_string());
-        self.finish(|now, held, _| call::release(now, held, error)).await
+        self.release_for(error.to_string()).await
+    }
+
+    async fn release_for(self, error: String) -> Result<(), Error> {
+        let (now, held) = self.now_and_held();
+        self.finish(call::release(now, &held, Some(error))).await
     }
 
     /// Writes what a handler's error means, and gives the error that its caller sees.
-    pub(crate) async fn end_with(self, error: HandlerError) -> Error {
-        let class = error.class(self.granted.is_fatal.as_ref());
+    pub(crate) fn end_with(self, error: HandlerError) -> impl Future<Output = Error> + Send {
+        async move { self.ended_with(error).await }
+    }
+
+    async fn ended_with(self, error: HandlerError) -> Error {
+        let class = error.class(self.key(), self.granted.is_fatal.as_ref());
         let key = self.key().clone();
-        let text = match error.own() {
+        let text = match error.own(&key) {
             Some(own) if class == Class::Unknown => in_doubt(own),
             Some(_) | None => Error::chain(&*error.source),
         };
         let written = match class {
             Class::Retryable if sabotage::is_on("handler_error_completes") => self.complete(&()).await,
-            Class::Retryable => self.release(text).await,
+            Class::Retryable => self.release_for(text).await,
             Class::Fatal => self.fail_for(Reason::Fatal, text).await,
             Class::Unknown => self.fail_for(Reason::OutcomeUnknown, text).await,
             Class::NotOurs => Ok(()),
@@ -229,18 +245,20 @@ impl Lease {
         match written {
             Err(lost) if lost.kind() == ErrorKind::Superseded => lost,
             // Whether the failure was kept or not, this is what the handler said; if not, the lease lapses.
-            Ok(()) | Err(_) => told(key, error, class),
+            Ok(()) | Err(_) => told(&key, &key, error, class),
         }
     }
 
-    async fn finish(mut self, next: impl FnOnce(Timestamp, &Record, &Terms) -> Record) -> Result<(), Error> {
-        self.is_finished = true;
-        let driver = &self.granted.once.driver;
+    fn now_and_held(&self) -> (Timestamp, Record) {
+        (self.granted.once.driver.clock.now(), self.state().record.clone())
+    }
+
+    async fn finish(mut self, record: Record) -> Result<(), Error> {
+        let driver = Arc::clone(&self.granted.once.driver);
         let held = self.state().clone();
-        let record = next(driver.clock.now(), &held.record, &self.granted.terms);
         let since = driver.clock.monotonic();
         if !self.is_protected() {
-            self.ended(end_of(&record), since);
+            self.finished(end_of(&record), since);
             return Ok(());
         }
         let write = Write {
@@ -252,16 +270,22 @@ impl Lease {
         };
         match driver.write(write).await {
             Written::Won(fence) => {
-                self.ended(end_of(&record), since);
+                self.finished(end_of(&record), since);
                 driver.waits.tell(self.key(), || Stored { fence, record });
                 Ok(())
             }
             Written::Superseded => Err(self.lost()),
             Written::Unconfirmed(error) => {
-                self.ended(End::Unconfirmed, since);
+                self.finished(End::Unconfirmed, since);
                 Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
             }
         }
+    }
+
+    /// Notes that dropping the lease is no crash any more.
+    fn finished(&mut self, end: End, since: Duration) {
+        self.is_finished = true;
+        self.ended(end, since);
     }
 
     /// Counts the end of this attempt, whose outcome was ready at `since`.
@@ -310,9 +334,15 @@ impl Lease {
 
     /// Makes sure that this is still the holder: a superseded one must not touch an effect of its successor.
     pub(crate) async fn verify(&self) -> Result<(), Error> {
+        let before = self.state().clone();
         let found = self.look(self.key()).await?;
-        let held = self.state().clone();
-        let is_ours = |it: &Stored| it.fence == held.fence || Some(&it.record) == held.in_doubt.as_ref();
+        let after = self.state().clone();
+        // The lease may have been renewed while the store was asked: every fence in between was ours.
+        let is_ours = |it: &Stored| {
+            let is_between = before.fence <= it.fence && it.fence <= after.fence;
+            let in_doubt = [&before.in_doubt, &after.in_doubt].into_iter().flatten();
+            is_between || in_doubt.into_iter().any(|record| *record == it.record)
+        };
         if found.as_ref().is_some_and(is_ours) { Ok(()) } else { Err(self.lost()) }
     }
 
@@ -337,17 +367,23 @@ fn in_doubt(own: &Error) -> String {
     own.key().map_or_else(|| detail.to_owned(), |key| doubt::blame(key, detail))
 }
 
-/// The error that the caller sees: Semel's own as it is, and the handler's as the source of one.
-pub(crate) fn told(key: Key, error: HandlerError, class: Class) -> Error {
-    let source = match error.source.downcast::<Error>() {
-        Ok(own) => return *own,
-        Err(source) => source,
+/// The error that the caller sees: that of an effect as it is, and the handler's as the source of one.
+pub(crate) fn told(call: &Key, about: &Key, error: HandlerError, class: Class) -> Error {
+    let is_own = error.source.is::<Error>() && error.own(call).is_some();
+    let source = match (is_own, error.source.downcast::<Error>()) {
+        (true, Ok(own)) if own.kind() == ErrorKind::Handler => {
+            return own.transient(class == Class::Retryable);
+        }
+        (true, Ok(own)) => return *own,
+        (false, Ok(foreign)) => foreign,
+        (_, Err(source)) => source,
     };
     let kind = match class {
         Class::Unknown => ErrorKind::OutcomeUnknown,
-        Class::Retryable | Class::Fatal | Class::NotOurs => ErrorKind::Handler,
+        Class::NotOurs => ErrorKind::Superseded,
+        Class::Retryable | Class::Fatal => ErrorKind::Handler,
     };
-    let told = Error::new(kind, key).transient(class == Class::Retryable);
+    let told = Error::new(kind, about.clone()).transient(class == Class::Retryable);
     let told = if class == Class::Unknown { told.with_detail(Error::chain(&*source)) } else { told };
     told.because(source)
 }

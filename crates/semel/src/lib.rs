@@ -101,7 +101,7 @@ pub use semel_core::{
     fence::Fence,
     fingerprint::Fingerprint,
     key::{Identity, IntoParts, Key, KeyError},
-    record::{Holder, OnLapse, Place, Reason, Record, Status, Stored},
+    record::{Holder, OnLapse, Place, Reason, Record, State, Status, Stored},
     store::{Store, StoreError, StoreErrorKind, Swap},
     time::{Clock, Timestamp},
 };

@@ -270,8 +270,7 @@ impl Once {
                 }
             };
             let until = driver.clock.monotonic() + driver.defaults.terms.lease / 3;
-            let swapped = driver.swap(key, Some(stored.fence), &record, until).await;
-            match swapped.map_err(|error| Error::store(Some(key.clone()), error))? {
+            match driver.swap_or_refuse(key, Some(stored.fence), &record, until).await? {
                 Swap::Won(fence) => {
                     let after = Stored { fence, record };
                     driver.waits.tell(key, || after.clone());

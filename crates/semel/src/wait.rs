@@ -14,7 +14,6 @@ use semel_core::{
     key::{Identity, Key},
     record::Stored,
     sabotage,
-    store::StoreError,
     time::Clock,
 };
 use std::{
@@ -117,15 +116,15 @@ impl Wait {
 impl Waiter<'_> {
     /// What stands under the key as soon as `is_busy` no longer holds of it; `None` when `until` is reached
     /// first. `look` asks the store.
-    pub(crate) async fn news<L>(
+    pub(crate) async fn news<L, E>(
         &mut self,
         clock: &dyn Clock,
         until: Duration,
         look: impl Fn() -> L,
         is_busy: impl Fn(&Option<Stored>) -> bool,
-    ) -> Result<Option<Option<Stored>>, StoreError>
+    ) -> Result<Option<Option<Stored>>, E>
     where
-        L: Future<Output = Result<Option<Stored>, StoreError>>,
+        L: Future<Output = Result<Option<Stored>, E>>,
     {
         let wait = Arc::clone(&self.wait);
         let mut pause = PAUSE_MIN;

@@ -39,7 +39,7 @@ impl Keyed<'_> {
         }
         match ledger.open().await? {
             Next::Go(intent) => ledger.dispatch(intent, send(key)).await,
-            Next::Finished(value) => Ok(value),
+            Next::Finished(replay) => replay.value(),
             Next::Ask(_) => unreachable!("only a reconciled effect asks"),
         }
     }
@@ -71,7 +71,7 @@ impl AtMostOnce<'_> {
         }
         match ledger.open().await? {
             Next::Go(intent) => ledger.dispatch(intent, work()).await,
-            Next::Finished(value) => Ok(value),
+            Next::Finished(replay) => replay.value(),
             Next::Ask(_) => unreachable!("only a reconciled effect asks"),
         }
     }
@@ -98,7 +98,7 @@ impl AtLeastOnce<'_> {
         }
         match ledger.open().await? {
             Next::Go(intent) => ledger.dispatch(intent, work()).await,
-            Next::Finished(value) => Ok(value),
+            Next::Finished(replay) => replay.value(),
             Next::Ask(_) => unreachable!("only a reconciled effect asks"),
         }
     }
@@ -132,7 +132,7 @@ impl<Q> Reconcile<'_, Q> {
         }
         let intent = match ledger.open().await? {
             Next::Go(intent) => return ledger.dispatch(intent, work()).await,
-            Next::Finished(value) => return Ok(value),
+            Next::Finished(replay) => return replay.value(),
             Next::Ask(intent) => intent,
         };
         match (self.query)().await {
@@ -142,7 +142,7 @@ impl<Q> Reconcile<'_, Q> {
         }
         match ledger.intend(intent).await? {
             Next::Go(intent) => ledger.dispatch(intent, work()).await,
-            Next::Finished(value) => Ok(value),
+            Next::Finished(replay) => replay.value(),
             // Somebody else changed it since the question was asked; the answer is no longer good.
             Next::Ask(_) => Err(Error::new(ErrorKind::Contended, ledger.key)),
         }

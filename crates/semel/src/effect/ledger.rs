@@ -17,11 +17,11 @@ use semel_core::{
     call::{self, Terms},
     fence::Fence,
     key::{Identity, Key},
-    record::{Place, Reason, Record, State, Stored},
+    record::{Body, Place, Reason, Record, State, Stored},
     sabotage,
     store::Swap,
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
 /// Most swaps that one intent tries before it gives up on a record that keeps changing.
 const SWAPS_MAX: usize = 8;
@@ -36,13 +36,13 @@ pub(super) struct Ledger<'a> {
 }
 
 /// What there is to do.
-pub(super) enum Next<T> {
+pub(super) enum Next {
     /// The intent stands: dispatch.
     Go(Intent),
     /// Ask whether it happened, before this intent may be written.
     Ask(Intent),
-    /// It was finished before: its result.
-    Finished(T),
+    /// It was finished before: this is what came of it.
+    Finished(Replay),
 }
 
 /// An intent, and the fence that the next write must find.
@@ -54,7 +54,7 @@ pub(super) struct Intent {
 impl<'a> Ledger<'a> {
     pub(super) fn of(effect: Effect<'a>, class: Class) -> Result<Self, Error> {
         let Effect { lease, key } = effect;
-        let key = key.map_err(Error::bad_key)?;
+        let key = key.map_err(|error| Error::bad_key(error).about(lease.key()))?;
         let used = Use::new(lease, &key)?;
         // The result is needed for as long as the call may be tried again.
         let terms = Terms { body_retention: lease.granted.terms.retention, ..lease.granted.terms.clone() };
@@ -62,38 +62,43 @@ impl<'a> Ledger<'a> {
     }
 
     /// Finds out what there is to do, and writes the intent if that is to dispatch.
-    pub(super) async fn open<T: DeserializeOwned>(&mut self) -> Result<Next<T>, Error> {
-        // Nobody was here before a fresh call, so its effects need not be looked up.
-        let found = if self.lease.how() == How::Fresh { None } else { self.lease.look(&self.key).await? };
-        match self.decide(found).await? {
-            Next::Go(intent) => self.intend(intent).await,
-            next @ (Next::Ask(_) | Next::Finished(_)) => Ok(next),
+    pub(super) fn open(&mut self) -> impl Future<Output = Result<Next, Error>> + Send {
+        async {
+            // Nobody was here before a fresh call, so its effects need not be looked up.
+            let is_fresh = self.lease.how() == How::Fresh;
+            let found = if is_fresh { None } else { self.lease.look(&self.key).await? };
+            match self.decide(found).await? {
+                Next::Go(intent) => self.intend(intent).await,
+                next @ (Next::Ask(_) | Next::Finished(_)) => Ok(next),
+            }
         }
     }
 
     /// Writes the intent. Where something else is found, it is decided again.
-    pub(super) async fn intend<T: DeserializeOwned>(&mut self, mut intent: Intent) -> Result<Next<T>, Error> {
-        for _ in 0..SWAPS_MAX {
-            if sabotage::is_on("effect_intent_after_dispatch") {
-                return Ok(Next::Go(intent));
-            }
-            if self.lease.is_cancelled() {
-                return Err(self.lease.lapsed());
-            }
-            match self.swap(intent.expected, &intent.record).await? {
-                Swap::Won(fence) => {
-                    return Ok(Next::Go(Intent { expected: Some(fence), record: intent.record }));
+    pub(super) fn intend(&mut self, mut intent: Intent) -> impl Future<Output = Result<Next, Error>> + Send {
+        async move {
+            for _ in 0..SWAPS_MAX {
+                if sabotage::is_on("effect_intent_after_dispatch") {
+                    return Ok(Next::Go(intent));
                 }
-                Swap::Lost(found) => match self.decide(found).await? {
-                    Next::Go(next) => intent = next,
-                    next @ (Next::Ask(_) | Next::Finished(_)) => return Ok(next),
-                },
+                if self.lease.is_cancelled() {
+                    return Err(self.lease.lapsed());
+                }
+                match self.swap(intent.expected, &intent.record).await? {
+                    Swap::Won(fence) => {
+                        return Ok(Next::Go(Intent { expected: Some(fence), record: intent.record }));
+                    }
+                    Swap::Lost(found) => match self.decide(found).await? {
+                        Next::Go(next) => intent = next,
+                        next @ (Next::Ask(_) | Next::Finished(_)) => return Ok(next),
+                    },
+                }
             }
+            Err(Error::new(ErrorKind::Contended, self.key.clone()))
         }
-        Err(Error::new(ErrorKind::Contended, self.key.clone()))
     }
 
-    async fn decide<T: DeserializeOwned>(&mut self, found: Option<Stored>) -> Result<Next<T>, Error> {
+    async fn decide(&mut self, found: Option<Stored>) -> Result<Next, Error> {
         let is_intent = |it: &Stored| matches!(it.record.state, State::InProgress { .. });
         if found.as_ref().is_some_and(is_intent) {
             // It may be a newer holder's, if this one was superseded and does not know.
@@ -105,7 +110,7 @@ impl<'a> Ledger<'a> {
             Decision::Ask { expected, intent } => Ok(Next::Ask(Intent { expected, record: intent })),
             Decision::Replay(stored) => {
                 self.used.keep();
-                Replay::new(self.key.clone(), stored, now, false).value().map(Next::Finished)
+                Ok(Next::Finished(Replay::new(self.key.clone(), stored, now, false)))
             }
             Decision::Failed { reason, error } => {
                 self.used.keep();
@@ -151,45 +156,57 @@ impl<'a> Ledger<'a> {
 
     /// The error of work that left no trace.
     pub(super) fn unasked(&self, error: HandlerError) -> Error {
-        let class = error.class(self.lease.granted.is_fatal.as_ref());
-        told(self.key.clone(), error, class)
+        let class = error.class(self.lease.key(), self.lease.granted.is_fatal.as_ref());
+        told(self.lease.key(), &self.key, error, class)
     }
 
     /// Writes the result, wherever it came from.
-    pub(super) async fn completed<T: Serialize>(&mut self, intent: &Intent, value: T) -> Result<T, Error> {
-        self.used.keep();
-        let now = self.lease.granted.once.driver.clock.now();
-        let until = now + self.terms.body_retention;
+    pub(super) async fn completed<T: Serialize>(mut self, intent: &Intent, value: T) -> Result<T, Error> {
+        let until = self.lease.granted.once.driver.clock.now() + self.terms.body_retention;
         let body = codec::body_of(&value, self.lease.granted.body_bytes_max, until);
-        let record = call::complete(now, &intent.record, body, &self.terms);
-        match self.write(intent.expected, &record).await {
-            Written::Won(_) => Ok(value),
-            Written::Superseded => Err(self.lease.lost()),
-            Written::Unconfirmed(error) => {
-                Err(Error::new(ErrorKind::Unconfirmed, self.key.clone()).because(error))
+        self.complete(intent, body).await?;
+        Ok(value)
+    }
+
+    fn complete(&mut self, intent: &Intent, body: Body) -> impl Future<Output = Result<(), Error>> + Send {
+        async move {
+            self.used.keep();
+            let now = self.lease.granted.once.driver.clock.now();
+            let record = call::complete(now, &intent.record, body, &self.terms);
+            match self.write(intent.expected, &record).await {
+                Written::Won(_) => Ok(()),
+                Written::Superseded => Err(self.lease.lost()),
+                Written::Unconfirmed(error) => {
+                    Err(Error::new(ErrorKind::Unconfirmed, self.key.clone()).because(error))
+                }
             }
         }
     }
 
     /// Writes what the effect's error means, and gives the error that the handler sees.
-    async fn erred(&mut self, intent: &Intent, error: HandlerError) -> Error {
-        let class = error.class(self.lease.granted.is_fatal.as_ref());
-        let now = self.lease.granted.once.driver.clock.now();
-        let text = Error::chain(&*error.source);
-        let fail = |reason| call::fail(now, &intent.record, reason, text.clone(), &self.terms);
-        let record = match class {
-            handler_error::Class::Retryable => call::release(now, &intent.record, Some(text.clone())),
-            handler_error::Class::Fatal => fail(Reason::Fatal),
-            handler_error::Class::Unknown => fail(Reason::OutcomeUnknown),
-            handler_error::Class::NotOurs => return told(self.key.clone(), error, class),
-        };
-        if class != handler_error::Class::Retryable {
-            self.used.keep();
-        }
-        match self.write(intent.expected, &record).await {
-            Written::Superseded => self.lease.lost(),
-            // If it was not kept, the intent stands, and the next attempt takes it for interrupted.
-            Written::Won(_) | Written::Unconfirmed(_) => told(self.key.clone(), error, class),
+    fn erred(&mut self, intent: &Intent, error: HandlerError) -> impl Future<Output = Error> + Send {
+        async move {
+            let class = error.class(self.lease.key(), self.lease.granted.is_fatal.as_ref());
+            let now = self.lease.granted.once.driver.clock.now();
+            let text = Error::chain(&*error.source);
+            let record = match class {
+                handler_error::Class::Retryable => call::release(now, &intent.record, Some(text)),
+                handler_error::Class::Fatal => {
+                    call::fail(now, &intent.record, Reason::Fatal, text, &self.terms)
+                }
+                handler_error::Class::Unknown => {
+                    call::fail(now, &intent.record, Reason::OutcomeUnknown, text, &self.terms)
+                }
+                handler_error::Class::NotOurs => return self.unasked(error),
+            };
+            if class != handler_error::Class::Retryable {
+                self.used.keep();
+            }
+            match self.write(intent.expected, &record).await {
+                Written::Superseded => self.lease.lost(),
+                // If it was not kept, the intent stands, and the next attempt takes it for interrupted.
+                Written::Won(_) | Written::Unconfirmed(_) => self.unasked(error),
+            }
         }
     }
 
@@ -211,8 +228,7 @@ impl<'a> Ledger<'a> {
     async fn swap(&self, expected: Option<Fence>, record: &Record) -> Result<Swap, Error> {
         let driver = &self.lease.granted.once.driver;
         let until = driver.clock.monotonic() + self.terms.lease / 3;
-        let swapped = driver.swap(&self.key, expected, record, until).await;
-        swapped.map_err(|error| Error::store(Some(self.key.clone()), error))
+        driver.swap_or_refuse(&self.key, expected, record, until).await
     }
 
     async fn write(&self, expected: Option<Fence>, record: &Record) -> Written {

@@ -97,6 +97,8 @@ impl<'a> Effect<'a> {
     }
 
     /// Commits with the user's own rows: its record is written in the same transaction.
+    ///
+    /// For the call to be spawned, the transaction must own what it uses, as those of a pool do.
     pub fn transactional<X: Transaction>(self, transaction: &'a mut X) -> Transactional<'a, X> {
         Transactional { effect: self, transaction }
     }

@@ -57,13 +57,13 @@ impl<X: Transaction> Transactional<'_, X> {
         F: AsyncFnOnce(&mut X) -> Result<T, E>,
     {
         let Effect { lease, key } = self.effect;
-        let key = key.map_err(Error::bad_key)?;
+        let key = key.map_err(|error| Error::bad_key(error).about(lease.key()))?;
         let granted = &lease.granted;
         let clock = &granted.once.driver.clock;
-        let broken = |error| Error::store(Some(key.clone()), error);
         let terms = Terms { body_retention: granted.terms.retention, ..granted.terms.clone() };
         let held = lease.state().record.clone();
-        let found = self.transaction.load(&key).await.map_err(broken)?;
+        let found =
+            self.transaction.load(&key).await.map_err(|error| Error::store(Some(key.clone()), error))?;
         // An expired record counts as absent, but its fence is named.
         let expected = found.as_ref().map(|it| it.fence);
         let found = found.filter(|it| !it.record.is_expired(clock.now()));
@@ -75,15 +75,16 @@ impl<X: Transaction> Transactional<'_, X> {
         }
         let value = work(&mut *self.transaction).await.map_err(|error| {
             let error = error.into();
-            let class = error.class(granted.is_fatal.as_ref());
-            told(key.clone(), error, class)
+            let class = error.class(lease.key(), granted.is_fatal.as_ref());
+            told(lease.key(), &key, error, class)
         })?;
         let now = clock.now();
         let body = codec::body_of(&value, granted.body_bytes_max, now + terms.body_retention);
         let record = call::complete(now, &Record { created_at: now, ..held }, body, &terms);
-        match self.transaction.swap(&key, expected, &record).await.map_err(broken)? {
-            Swap::Won(_) => Ok(value),
-            Swap::Lost(_) => Err(lease.lost()),
+        match self.transaction.swap(&key, expected, &record).await {
+            Ok(Swap::Won(_)) => Ok(value),
+            Ok(Swap::Lost(_)) => Err(lease.lost()),
+            Err(error) => Err(Error::store(Some(key), error)),
         }
     }
 }

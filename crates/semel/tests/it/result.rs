@@ -1,0 +1,119 @@
+//! Results: kept as they are, or not kept and never run again for it.
+
+use crate::support::{DAY, World};
+use semel::{Begin, ErrorKind, How, Status};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
+use std::{cell::Cell, fmt::Debug};
+
+async fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(id: &str, value: impl Fn() -> T) {
+    let world = World::new();
+    let first: T = world.once.call("typed", id).run(async |_| Ok(value())).await.unwrap();
+    let again =
+        world.once.call("typed", id).run_outcome(async |_| -> Result<T, _> { panic!("it ran again") }).await;
+    let again = again.unwrap();
+    assert_eq!(again.how, How::Replayed);
+    assert_eq!((first, again.value), (value(), value()));
+}
+
+#[tokio::test]
+async fn results_come_back_as_themselves() {
+    comes_back("unit", || ()).await;
+    comes_back("none", || None::<u32>).await;
+    comes_back("some", || Some(0_u32)).await;
+    comes_back("zero", || 0_u64).await;
+    comes_back("empty text", String::new).await;
+    comes_back("empty list", Vec::<u32>::new).await;
+    comes_back("largest", || u64::MAX).await;
+    comes_back("a float", || 0.1_f64 + 0.2).await;
+    comes_back("text", || "grüße 🎉 \u{0} \"".to_owned()).await;
+    comes_back("large, and compressible", || "abc".repeat(100_000)).await;
+    let mut dice = fastrand::Rng::with_seed(7);
+    let noise: String = (0..5_000).map(|_| dice.alphanumeric()).collect();
+    comes_back("large, and not compressible", || noise.clone()).await;
+}
+
+fn noise(bytes: usize) -> String {
+    let mut dice = fastrand::Rng::with_seed(7);
+    (0..bytes).map(|_| dice.alphanumeric()).collect()
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_completes_the_call_without_it() {
+    let world = World::new();
+    let runs = Cell::new(0);
+    let run = async || {
+        world
+            .call()
+            .run(async |_| {
+                runs.set(runs.get() + 1);
+                Ok(noise(100_000))
+            })
+            .await
+    };
+    assert_eq!(run().await.unwrap().len(), 100_000, "the first caller gets it");
+    let error = run().await.unwrap_err();
+    assert_eq!((error.kind(), error.is_transient()), (ErrorKind::NotKept, false));
+    assert_eq!(runs.get(), 1, "it ran again");
+    assert_eq!(world.once.get("pay", "evt-1").await.unwrap().unwrap().status(), Status::Completed);
+}
+
+#[tokio::test]
+async fn the_limit_counts_the_bytes_that_are_stored() {
+    let world = World::new();
+    let run = async |id: &str, max: usize, length: usize| {
+        let call = || world.once.call("limit", id).body_bytes_max(max);
+        call().run(async |_| Ok(noise(length))).await.unwrap();
+        call().run(async |_| Ok(String::new())).await.map_err(|error| error.kind())
+    };
+    // A codec byte, and the quotes of JSON.
+    assert!(run("fits", 103, 100).await.is_ok());
+    assert_eq!(run("one too many", 102, 100).await, Err(ErrorKind::NotKept));
+}
+
+/// Refuses to be serialised.
+#[derive(Deserialize, Debug)]
+struct Shy;
+impl Serialize for Shy {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("shy"))
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_serialised_completes_the_call_without_it() {
+    let world = World::new();
+    world.call().run(async |_| Ok(Shy)).await.unwrap();
+    let error = world.call().run(async |_| -> Result<Shy, _> { panic!("it ran again") }).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotKept);
+}
+
+#[tokio::test]
+async fn a_result_of_another_type_is_not_kept_and_does_not_run_again() {
+    let world = World::new();
+    world.call().run(async |_| Ok("text".to_owned())).await.unwrap();
+    let error = world.call().run(async |_| -> Result<u32, _> { panic!("it ran again") }).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotKept);
+}
+
+#[tokio::test]
+async fn a_result_past_its_retention_is_expired_and_the_call_still_done() {
+    let world = World::new();
+    world.call().run(async |_| Ok(7)).await.unwrap();
+    world.clock.advance(DAY - crate::support::SECOND);
+    assert_eq!(world.call().run(async |_| Ok(8)).await.unwrap(), 7);
+    world.clock.advance(crate::support::SECOND);
+    let error = world.call().run(async |_| Ok(8)).await.unwrap_err();
+    assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Expired, false));
+}
+
+#[tokio::test]
+async fn bytes_come_back_as_bytes() {
+    let world = World::new();
+    for (id, bytes) in [("none", vec![]), ("few", vec![0, 255, 1]), ("many", vec![7; 10_000])] {
+        let call = || world.once.call("bytes", id);
+        let Begin::Run(lease) = call().begin().await.unwrap() else { panic!("it is fresh") };
+        lease.complete_bytes(&bytes).await.unwrap();
+        let Begin::Replay(replay) = call().begin().await.unwrap() else { panic!("it is done") };
+        assert_eq!(replay.bytes().unwrap(), bytes);
+    }
+}
