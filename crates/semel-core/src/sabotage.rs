@@ -157,6 +157,66 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a reopen releases at once what a dead handler held",
         caught_by: "package(semel-embedded) & test(reopen::)",
     },
+    Sabotage {
+        name: "lost_reply_is_failure",
+        breaks: "a write whose answer was lost is repeated, not taken for a failure",
+        caught_by: "binary_id(semel::it) & test(lost::)",
+    },
+    Sabotage {
+        name: "own_record_not_recognised",
+        breaks: "a stored record equal to one's own is one's own",
+        caught_by: "binary_id(semel::it) & test(lost::)",
+    },
+    Sabotage {
+        name: "waiter_not_woken",
+        breaks: "waiters are woken when the holder finishes",
+        caught_by: "binary_id(semel::it) & test(wait::waiters_are_woken)",
+    },
+    Sabotage {
+        name: "handler_error_completes",
+        breaks: "a retryable error leaves the call to be run again",
+        caught_by: "binary_id(semel::it) & test(call::)",
+    },
+    Sabotage {
+        name: "oversized_result_reruns",
+        breaks: "a result that cannot be kept never makes a call run again",
+        caught_by: "binary_id(semel::it) & test(result::)",
+    },
+    Sabotage {
+        name: "unreachable_store_fails_open",
+        breaks: "a call whose claim cannot be stored is refused",
+        caught_by: "binary_id(semel::it) & test(call::)",
+    },
+    Sabotage {
+        name: "heartbeat_ignores_supersession",
+        breaks: "a superseded handler is stopped",
+        caught_by: "binary_id(semel::it) & test(heartbeat::)",
+    },
+    Sabotage {
+        name: "paused_holder_goes_on",
+        breaks: "a holder stops when its lease is about to lapse",
+        caught_by: "binary_id(semel::it) & test(heartbeat::)",
+    },
+    Sabotage {
+        name: "effect_intent_after_dispatch",
+        breaks: "an effect's intent is written before it is dispatched",
+        caught_by: "binary_id(semel::it) & test(effect::)",
+    },
+    Sabotage {
+        name: "keyed_effect_ignores_retention",
+        breaks: "a key that its provider has forgotten is not sent again",
+        caught_by: "binary_id(semel::it) & test(effect::)",
+    },
+    Sabotage {
+        name: "forgotten_effect_runs_blindly",
+        breaks: "an effect that the ledger may have forgotten is not run blindly",
+        caught_by: "binary_id(semel::it) & test(effect::)",
+    },
+    Sabotage {
+        name: "superseded_touches_effects",
+        breaks: "a superseded holder does not touch its successor's effects",
+        caught_by: "binary_id(semel::it) & test(effect::)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

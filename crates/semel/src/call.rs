@@ -15,14 +15,16 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::{HandlerError, IsFatal},
     lease::{Granted, Lease},
-    observe::{Answer, Scope, in_span},
+    observe::{Answer, Observed, Scope, in_span},
     once::Once,
+    race::promised,
 };
 use semel_core::{
     call::{self, Decision, Terms},
     fingerprint::Fingerprint,
     key::{Key, KeyError},
     record::{Holder, OnLapse, Place, Stored},
+    sabotage,
     time::Timestamp,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -252,18 +254,18 @@ impl Call {
         match self.claim(&key, &call).await {
             Ok((claim, waited)) => {
                 let begin = self.begun(key.clone(), claim, waited, scope.clone());
-                driver.store.answered(&scope, &key, begin.answer(), waited, took());
+                Observed::answered(&scope, &key, begin.answer(), waited, took());
                 Ok(begin)
             }
-            Err(error) if self.fails_open && error.kind() == ErrorKind::Store => {
+            Err(error) if self.fails_open() && error.kind() == ErrorKind::Store => {
                 let lease = self.unprotected(key.clone(), &call, scope.clone());
-                driver.store.answered(&scope, &key, Answer::Run(How::Unprotected), false, took());
+                Observed::answered(&scope, &key, Answer::Run(How::Unprotected), false, took());
                 Ok(Begin::Run(lease))
             }
             Err(error) => {
                 let is_store = error.kind() == ErrorKind::Store;
                 let answer = if is_store { Answer::Store } else { Answer::Contended };
-                driver.store.answered(&scope, &key, answer, false, took());
+                Observed::answered(&scope, &key, answer, false, took());
                 Err(error)
             }
         }
@@ -276,7 +278,9 @@ impl Call {
         let (Claim::Busy { until }, OnBusy::Wait { max }) = (&claim, self.on_busy) else {
             return Ok((claim, false));
         };
-        self.wait(key, call, *until, driver.clock.monotonic() + max).await.map(|claim| (claim, true))
+        // Boxed: few calls wait, and all of them would carry the room for it.
+        let waiting = Box::pin(self.wait(key, call, *until, driver.clock.monotonic() + max));
+        waiting.await.map(|claim| (claim, true))
     }
 
     async fn wait(
@@ -315,7 +319,7 @@ where
             lease.complete(&value).await?;
             Ok(value)
         }
-        Err(error) => Err(lease.end_with(error).await),
+        Err(error) => Err(promised(lease.end_with(error)).await),
     }
 }
 
@@ -327,6 +331,10 @@ impl Call {
             Claim::Busy { until } => Begin::Busy { key, until },
             Claim::Mismatch => Begin::Mismatch { key },
         }
+    }
+
+    fn fails_open(&self) -> bool {
+        self.fails_open || sabotage::is_on("unreachable_store_fails_open")
     }
 
     fn unprotected(self, key: Key, call: &call::Call, scope: Scope) -> Lease {

@@ -67,9 +67,9 @@ impl Lease {
 
     /// Renews until the lease is lost, and says how.
     async fn beat(&self) -> Error {
-        let clock = &self.granted.once.driver.clock;
+        let clock = &self.inner.granted.once.driver.clock;
         loop {
-            let due = self.state().since + self.granted.terms.lease / 3;
+            let due = self.state().since + self.inner.granted.terms.lease / 3;
             clock.sleep(due.saturating_sub(clock.monotonic())).await;
             if self.is_over() {
                 return self.lapsed();
@@ -93,13 +93,13 @@ impl Lease {
         if !self.is_protected() {
             return Ok(());
         }
-        let driver = &self.granted.once.driver;
+        let driver = &self.inner.granted.once.driver;
         let since = driver.clock.monotonic();
         let held = self.state().clone();
         // A renewal whose reply was lost is sent again as it was: one record at most is ever in doubt.
         let record = match &held.in_doubt {
             Some(record) => record.clone(),
-            None => call::renew(driver.clock.now(), &held.record, &self.granted.terms),
+            None => call::renew(driver.clock.now(), &held.record, &self.inner.granted.terms),
         };
         self.state().in_doubt = Some(record.clone());
         let write =
@@ -109,7 +109,10 @@ impl Lease {
                 *self.state() = Held { fence, record, in_doubt: None, since };
                 Ok(())
             }
-            Written::Superseded if sabotage::is_on("heartbeat_ignores_supersession") => Ok(()),
+            Written::Superseded if sabotage::is_on("heartbeat_ignores_supersession") => {
+                self.state().since = since;
+                Ok(())
+            }
             Written::Superseded => Err(self.lost()),
             Written::Unconfirmed(error) => Err(self.lapsed().because(error)),
         }
@@ -117,11 +120,12 @@ impl Lease {
 
     /// When the holder stops if it was not renewed.
     fn stop_at(&self, held: &Held) -> Duration {
-        held.since + self.granted.terms.lease * 4 / 5
+        held.since + self.inner.granted.terms.lease * 4 / 5
     }
 
     pub(crate) fn is_over(&self) -> bool {
         let held = self.state();
-        self.is_protected() && self.granted.once.driver.clock.monotonic() >= self.stop_at(&held)
+        let is_watched = self.is_protected() && !sabotage::is_on("paused_holder_goes_on");
+        is_watched && self.inner.granted.once.driver.clock.monotonic() >= self.stop_at(&held)
     }
 }

@@ -171,7 +171,6 @@ impl OnceBuilder {
     }
 
     /// With records in this store, which others may hold too.
-    #[expect(clippy::wrong_self_convention, reason = "the builder's counterpart of `Once::from_store`")]
     pub fn from_store(self, store: Arc<dyn Store>) -> Once {
         let clock = store.clock();
         let store = Observed::new(store);

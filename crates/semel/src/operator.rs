@@ -16,6 +16,7 @@ use crate::{
     driver::Driver,
     effect::doubt,
     error::{Error, ErrorKind},
+    observe::Observed,
     once::Once,
 };
 use semel_core::{
@@ -204,7 +205,7 @@ impl Once {
     pub async fn forget(&self, key: &Key, by: &str, why: &str) -> Result<Receipt, Error> {
         let change = |now, found: &Record| call::forget(now, found);
         let (before, stored) = self.change(key, change).await??;
-        Ok(self.audited(key, "forgotten", by, why, before, stored, None))
+        Ok(self.audited(key, "forgotten", by, why, before, &stored, None))
     }
 
     /// Ends a doubt about a call or an effect. Refused unless its outcome is unknown.
@@ -225,11 +226,13 @@ impl Once {
             None => None,
         };
         match (resolved, &released) {
-            (Ok((before, stored)), _) => Ok(self.audited(key, "resolved", by, why, before, stored, released)),
+            (Ok((before, stored)), _) => {
+                Ok(self.audited(key, "resolved", by, why, before, &stored, released))
+            }
             // An earlier resolution ended after the effect's record and before the call's.
             (Err(_), Some(_)) => {
                 let stored = self.found(key).await?.ok_or_else(|| absent(key))?;
-                Ok(self.audited(key, "resolved", by, why, stored.record.status(), stored, released))
+                Ok(self.audited(key, "resolved", by, why, stored.record.status(), &stored, released))
             }
             (Err(refused), None) => Err(refused),
         }
@@ -295,7 +298,7 @@ impl Once {
         by: &str,
         why: &str,
         before: Status,
-        stored: Stored,
+        stored: &Stored,
         released: Option<Key>,
     ) -> Receipt {
         let at = self.driver.clock.now();
@@ -310,7 +313,7 @@ impl Once {
             fence: stored.fence,
             released,
         };
-        self.driver.store.audit(&receipt);
+        Observed::audit(&receipt);
         receipt
     }
 }

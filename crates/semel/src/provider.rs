@@ -8,7 +8,10 @@
 //! It does not send anything: the handler does, with the key it is given.
 
 use semel_core::key::Identity;
-use std::{fmt, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
 /// Fewest characters of a key: 128 bits, below which two effects might share one.
 const KEY_BYTES_MIN: usize = 32;
@@ -131,7 +134,7 @@ fn uuid(identity: &Identity) -> String {
         if matches!(index, 4 | 6 | 8 | 10) {
             text.push('-');
         }
-        text.push_str(&format!("{byte:02x}"));
+        write!(text, "{byte:02x}").expect("writing to a string does not fail");
     }
     text
 }

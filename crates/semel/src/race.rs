@@ -1,4 +1,5 @@
-//! Two futures, whichever is first; timers are armed only when somebody really waits.
+//! Small things about futures: whichever is first; timers that are armed only when somebody really waits; and
+//! being `Send` by promise.
 
 use semel_core::{BoxFuture, time::Clock};
 use std::{
@@ -40,4 +41,12 @@ pub(crate) async fn within<F: Future>(clock: &dyn Clock, until: Duration, future
         Pin::new(timer).poll(cx).map(|()| None)
     })
     .await
+}
+
+/// The same future, promised to be `Send`.
+///
+/// What users spawn contains our futures. Without the promise their compilers look into ours to find out, and
+/// give up where lifetimes are erased ("implementation of `Send` is not general enough").
+pub(crate) fn promised<T>(future: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+    future
 }

@@ -138,7 +138,9 @@ impl Waiter<'_> {
             if self.scouts() || is_new {
                 let found = look().await?;
                 if !is_busy(&found) {
-                    found.iter().for_each(|it| wait.tell(it.clone()));
+                    if let Some(stored) = &found {
+                        wait.tell(stored.clone());
+                    }
                     return Ok(Some(found));
                 }
             }

@@ -98,7 +98,8 @@ impl Step<'_> {
     /// Nothing is stored, or what is has expired.
     fn without_record(&self, expected: Option<Fence>) -> Decision {
         let age = self.now.since(self.parent.created_at);
-        let may_be_forgotten = !self.parent.is_fresh && age >= self.terms.retention;
+        let is_old = age >= self.terms.retention && !sabotage::is_on("forgotten_effect_runs_blindly");
+        let may_be_forgotten = !self.parent.is_fresh && is_old;
         match self.class {
             Class::AtLeastOnce => self.dispatch(expected, 0, self.now),
             _ if !may_be_forgotten => self.dispatch(expected, 0, self.now),

@@ -12,6 +12,7 @@ use crate::{
     handler_error::{self, HandlerError},
     lease::{Lease, told},
     nonce,
+    race::promised,
 };
 use semel_core::{
     call::{self, Terms},
@@ -57,45 +58,44 @@ impl<'a> Ledger<'a> {
         let key = key.map_err(|error| Error::bad_key(error).about(lease.key()))?;
         let used = Use::new(lease, &key)?;
         // The result is needed for as long as the call may be tried again.
-        let terms = Terms { body_retention: lease.granted.terms.retention, ..lease.granted.terms.clone() };
+        let terms = Terms {
+            body_retention: lease.inner.granted.terms.retention,
+            ..lease.inner.granted.terms.clone()
+        };
         Ok(Self { lease, key, terms, class, used })
     }
 
     /// Finds out what there is to do, and writes the intent if that is to dispatch.
-    pub(super) fn open(&mut self) -> impl Future<Output = Result<Next, Error>> + Send {
-        async {
-            // Nobody was here before a fresh call, so its effects need not be looked up.
-            let is_fresh = self.lease.how() == How::Fresh;
-            let found = if is_fresh { None } else { self.lease.look(&self.key).await? };
-            match self.decide(found).await? {
-                Next::Go(intent) => self.intend(intent).await,
-                next @ (Next::Ask(_) | Next::Finished(_)) => Ok(next),
-            }
+    pub(super) async fn open(&mut self) -> Result<Next, Error> {
+        // Nobody was here before a fresh call, so its effects need not be looked up.
+        let is_fresh = self.lease.how() == How::Fresh;
+        let found = if is_fresh { None } else { self.lease.look(&self.key).await? };
+        match self.decide(found).await? {
+            Next::Go(intent) => self.intend(intent).await,
+            next @ (Next::Ask(_) | Next::Finished(_)) => Ok(next),
         }
     }
 
     /// Writes the intent. Where something else is found, it is decided again.
-    pub(super) fn intend(&mut self, mut intent: Intent) -> impl Future<Output = Result<Next, Error>> + Send {
-        async move {
-            for _ in 0..SWAPS_MAX {
-                if sabotage::is_on("effect_intent_after_dispatch") {
-                    return Ok(Next::Go(intent));
-                }
-                if self.lease.is_cancelled() {
-                    return Err(self.lease.lapsed());
-                }
-                match self.swap(intent.expected, &intent.record).await? {
-                    Swap::Won(fence) => {
-                        return Ok(Next::Go(Intent { expected: Some(fence), record: intent.record }));
-                    }
-                    Swap::Lost(found) => match self.decide(found).await? {
-                        Next::Go(next) => intent = next,
-                        next @ (Next::Ask(_) | Next::Finished(_)) => return Ok(next),
-                    },
-                }
+    pub(super) async fn intend(&mut self, mut intent: Intent) -> Result<Next, Error> {
+        for _ in 0..SWAPS_MAX {
+            if sabotage::is_on("effect_intent_after_dispatch") {
+                return Ok(Next::Go(intent));
             }
-            Err(Error::new(ErrorKind::Contended, self.key.clone()))
+            if self.lease.is_cancelled() {
+                return Err(self.lease.lapsed());
+            }
+            match self.swap(intent.expected, &intent.record).await? {
+                Swap::Won(fence) => {
+                    return Ok(Next::Go(Intent { expected: Some(fence), record: intent.record }));
+                }
+                Swap::Lost(found) => match self.decide(found).await? {
+                    Next::Go(next) => intent = next,
+                    next @ (Next::Ask(_) | Next::Finished(_)) => return Ok(next),
+                },
+            }
         }
+        Err(Error::new(ErrorKind::Contended, self.key.clone()))
     }
 
     async fn decide(&mut self, found: Option<Stored>) -> Result<Next, Error> {
@@ -104,7 +104,7 @@ impl<'a> Ledger<'a> {
             // It may be a newer holder's, if this one was superseded and does not know.
             self.lease.verify().await?;
         }
-        let now = self.lease.granted.once.driver.clock.now();
+        let now = self.lease.inner.granted.once.driver.clock.now();
         match decide(now, found.as_ref(), self.class, &self.parent(), &self.terms) {
             Decision::Dispatch { expected, intent } => Ok(Next::Go(Intent { expected, record: intent })),
             Decision::Ask { expected, intent } => Ok(Next::Ask(Intent { expected, record: intent })),
@@ -140,7 +140,7 @@ impl<'a> Ledger<'a> {
         }
         match work.await {
             Ok(value) => self.completed(&intent, value).await,
-            Err(error) => Err(self.erred(&intent, error.into()).await),
+            Err(error) => Err(promised(self.erred(&intent, error.into())).await),
         }
     }
 
@@ -156,57 +156,51 @@ impl<'a> Ledger<'a> {
 
     /// The error of work that left no trace.
     pub(super) fn unasked(&self, error: HandlerError) -> Error {
-        let class = error.class(self.lease.key(), self.lease.granted.is_fatal.as_ref());
+        let class = error.class(self.lease.key(), self.lease.inner.granted.is_fatal.as_ref());
         told(self.lease.key(), &self.key, error, class)
     }
 
     /// Writes the result, wherever it came from.
     pub(super) async fn completed<T: Serialize>(mut self, intent: &Intent, value: T) -> Result<T, Error> {
-        let until = self.lease.granted.once.driver.clock.now() + self.terms.body_retention;
-        let body = codec::body_of(&value, self.lease.granted.body_bytes_max, until);
-        self.complete(intent, body).await?;
+        let until = self.lease.inner.granted.once.driver.clock.now() + self.terms.body_retention;
+        let body = codec::body_of(&value, self.lease.inner.granted.body_bytes_max, until);
+        promised(self.complete(intent, body)).await?;
         Ok(value)
     }
 
-    fn complete(&mut self, intent: &Intent, body: Body) -> impl Future<Output = Result<(), Error>> + Send {
-        async move {
-            self.used.keep();
-            let now = self.lease.granted.once.driver.clock.now();
-            let record = call::complete(now, &intent.record, body, &self.terms);
-            match self.write(intent.expected, &record).await {
-                Written::Won(_) => Ok(()),
-                Written::Superseded => Err(self.lease.lost()),
-                Written::Unconfirmed(error) => {
-                    Err(Error::new(ErrorKind::Unconfirmed, self.key.clone()).because(error))
-                }
+    async fn complete(&mut self, intent: &Intent, body: Body) -> Result<(), Error> {
+        self.used.keep();
+        let now = self.lease.inner.granted.once.driver.clock.now();
+        let record = call::complete(now, &intent.record, body, &self.terms);
+        match self.write(intent.expected, &record).await {
+            Written::Won(_) => Ok(()),
+            Written::Superseded => Err(self.lease.lost()),
+            Written::Unconfirmed(error) => {
+                Err(Error::new(ErrorKind::Unconfirmed, self.key.clone()).because(error))
             }
         }
     }
 
     /// Writes what the effect's error means, and gives the error that the handler sees.
-    fn erred(&mut self, intent: &Intent, error: HandlerError) -> impl Future<Output = Error> + Send {
-        async move {
-            let class = error.class(self.lease.key(), self.lease.granted.is_fatal.as_ref());
-            let now = self.lease.granted.once.driver.clock.now();
-            let text = Error::chain(&*error.source);
-            let record = match class {
-                handler_error::Class::Retryable => call::release(now, &intent.record, Some(text)),
-                handler_error::Class::Fatal => {
-                    call::fail(now, &intent.record, Reason::Fatal, text, &self.terms)
-                }
-                handler_error::Class::Unknown => {
-                    call::fail(now, &intent.record, Reason::OutcomeUnknown, text, &self.terms)
-                }
-                handler_error::Class::NotOurs => return self.unasked(error),
-            };
-            if class != handler_error::Class::Retryable {
-                self.used.keep();
+    async fn erred(&mut self, intent: &Intent, error: HandlerError) -> Error {
+        let class = error.class(self.lease.key(), self.lease.inner.granted.is_fatal.as_ref());
+        let now = self.lease.inner.granted.once.driver.clock.now();
+        let text = Error::chain(&*error.source);
+        let record = match class {
+            handler_error::Class::Retryable => call::release(now, &intent.record, Some(text)),
+            handler_error::Class::Fatal => call::fail(now, &intent.record, Reason::Fatal, text, &self.terms),
+            handler_error::Class::Unknown => {
+                call::fail(now, &intent.record, Reason::OutcomeUnknown, text, &self.terms)
             }
-            match self.write(intent.expected, &record).await {
-                Written::Superseded => self.lease.lost(),
-                // If it was not kept, the intent stands, and the next attempt takes it for interrupted.
-                Written::Won(_) | Written::Unconfirmed(_) => self.unasked(error),
-            }
+            handler_error::Class::NotOurs => return self.unasked(error),
+        };
+        if class != handler_error::Class::Retryable {
+            self.used.keep();
+        }
+        match self.write(intent.expected, &record).await {
+            Written::Superseded => self.lease.lost(),
+            // If it was not kept, the intent stands, and the next attempt takes it for interrupted.
+            Written::Won(_) | Written::Unconfirmed(_) => self.unasked(error),
         }
     }
 
@@ -226,7 +220,7 @@ impl<'a> Ledger<'a> {
     }
 
     async fn swap(&self, expected: Option<Fence>, record: &Record) -> Result<Swap, Error> {
-        let driver = &self.lease.granted.once.driver;
+        let driver = &self.lease.inner.granted.once.driver;
         let until = driver.clock.monotonic() + self.terms.lease / 3;
         driver.swap_or_refuse(&self.key, expected, record, until).await
     }
@@ -235,7 +229,7 @@ impl<'a> Ledger<'a> {
         let held = self.lease.state().clone();
         let until = self.lease.write_until(&held);
         let write = Write { key: &self.key, expected, record, in_doubt: None, until };
-        self.lease.granted.once.driver.write(write).await
+        self.lease.inner.granted.once.driver.write(write).await
     }
 }
 
@@ -248,7 +242,7 @@ struct Use<'a> {
 
 impl<'a> Use<'a> {
     fn new(lease: &'a Lease, key: &Key) -> Result<Self, Error> {
-        let mut used = lease.used.lock().expect("no code panics while it holds the lock");
+        let mut used = lease.inner.used.lock().expect("no code panics while it holds the lock");
         if used.contains(key.identity()) {
             return Err(Error::new(ErrorKind::EffectReused, key.clone()));
         }
@@ -264,7 +258,7 @@ impl<'a> Use<'a> {
 impl Drop for Use<'_> {
     fn drop(&mut self) {
         if !self.is_kept {
-            let mut used = self.lease.used.lock().expect("no code panics while it holds the lock");
+            let mut used = self.lease.inner.used.lock().expect("no code panics while it holds the lock");
             used.retain(|it| *it != self.identity);
         }
     }

@@ -58,7 +58,7 @@ impl<X: Transaction> Transactional<'_, X> {
     {
         let Effect { lease, key } = self.effect;
         let key = key.map_err(|error| Error::bad_key(error).about(lease.key()))?;
-        let granted = &lease.granted;
+        let granted = &lease.inner.granted;
         let clock = &granted.once.driver.clock;
         let terms = Terms { body_retention: granted.terms.retention, ..granted.terms.clone() };
         let held = lease.state().record.clone();

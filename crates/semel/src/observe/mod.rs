@@ -173,19 +173,19 @@ impl Observed {
     }
 
     /// A call was answered.
-    pub(crate) fn answered(&self, scope: &Scope, key: &Key, answer: Answer, waited: bool, took: Duration) {
+    pub(crate) fn answered(scope: &Scope, key: &Key, answer: Answer, waited: bool, took: Duration) {
         count::answered(scope, answer, waited, took);
         trace::answered(key, answer, waited);
     }
 
     /// An attempt ended.
-    pub(crate) fn ended(&self, scope: &Scope, key: &Key, end: End, worked: Duration, wrote: Duration) {
+    pub(crate) fn ended(scope: &Scope, key: &Key, end: End, worked: Duration, wrote: Duration) {
         count::ended(scope, end, worked, wrote);
         trace::ended(key, end);
     }
 
     /// An operator changed something.
-    pub(crate) fn audit(&self, receipt: &Receipt) {
+    pub(crate) fn audit(receipt: &Receipt) {
         count::audited(receipt.change);
         trace::audited(receipt);
     }

@@ -22,7 +22,7 @@ mod to {
             | Answer::FailedBefore
             | Answer::Rejected => debug!(target: "semel", %key, answer = said, waited, "call answered"),
             Answer::Run(How::TakenOver) => {
-                info!(target: "semel", %key, answer = said, waited, "call taken over")
+                info!(target: "semel", %key, answer = said, waited, "call taken over");
             }
             Answer::Run(How::Unprotected) => warn!(target: "semel", %key, "call runs unprotected"),
             Answer::Mismatch | Answer::Store | Answer::Contended => {

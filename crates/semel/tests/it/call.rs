@@ -63,7 +63,7 @@ impl std::error::Error for CardDeclined {}
 #[tokio::test]
 async fn a_closure_tells_which_plain_errors_are_fatal() {
     let world = World::new();
-    let call = || world.call().is_fatal(|error| error.is::<CardDeclined>());
+    let call = || world.call().is_fatal(<dyn std::error::Error>::is::<CardDeclined>);
     let error = call().run(async |_| Ok("x".parse::<u32>()?)).await.unwrap_err();
     assert!(error.is_transient());
     let error = call().run(async |_| Err::<u32, _>(HandlerError::from(CardDeclined))).await.unwrap_err();

@@ -270,7 +270,7 @@ async fn a_fatal_error_of_an_effect_is_kept_and_fails_its_call() {
         let first = world.call().run(async |lease| {
             let refused = async |_| Err(HandlerError::fatal("card declined"));
             // A handler that makes light of it does not get another chance to charge.
-            Ok(effect(lease, class, None, refused).await.retryable()?)
+            effect(lease, class, None, refused).await.retryable()
         });
         assert!(first.await.unwrap_err().is_transient());
         let error = again(&world, &outside, class, None).await.unwrap_err();

@@ -65,3 +65,13 @@ async fn a_call_can_be_spawned_boxed_and_borrowed_from() {
     let boxed = tokio::spawn(async move { mailer.handle(&once, "evt-2").await });
     assert_eq!(boxed.await.unwrap().unwrap(), 10);
 }
+
+#[test]
+fn a_call_is_small_enough_to_be_moved_about() {
+    let once = Once::memory();
+    let size = size_of_val(&once.call("small", 1).run(async |_| Ok(())));
+    assert!(size <= SIZE_MAX, "the future of a call has {size} bytes");
+}
+
+/// What a handler's own future does not count to.
+const SIZE_MAX: usize = 4_096;
