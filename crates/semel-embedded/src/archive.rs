@@ -21,7 +21,7 @@ use std::{
 };
 
 /// The narrowest bucket.
-const WIDTH_MIN: Duration = Duration::from_secs(60);
+const WIDTH_MIN: Duration = Duration::from_mins(1);
 
 pub(crate) struct Archive {
     buckets: RwLock<Arc<Buckets>>,

@@ -245,7 +245,7 @@ fn uri(path: &Path) -> String {
 }
 
 fn checksum(file: &dyn DiskFile) -> std::io::Result<u32> {
-    let length = file.len()?;
+    let length = file.length()?;
     let mut hasher = crc32fast::Hasher::new();
     let mut buffer = vec![0; 1 << 18];
     let mut offset = 0;
@@ -334,10 +334,10 @@ impl<'a> Builder<'a> {
                 self.connection.execute("INSERT INTO meta VALUES (?1, ?2)", params![name, value])
             };
             put("format", &FORMAT)?;
-            put("rows", &(self.identities.len() as i64))?;
+            put("rows", &self.identities.len().to_string())?;
             put("covers", &self.covers)?;
             put("replaces", &replaces.join(" "))?;
-            put("collided", &(self.collided as i64))?;
+            put("collided", &self.collided.to_string())?;
             put("bloom_checksum", &crc32fast::hash(&bloom))?;
             put("bloom", &bloom)?;
             self.connection.execute_batch("COMMIT")

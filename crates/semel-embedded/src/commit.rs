@@ -92,14 +92,13 @@ impl Engine {
 
     /// Ends the tail's segment and begins the next.
     pub(crate) fn roll(&self, state: &mut State) -> Result<(), StoreError> {
-        let (next, is_short) = match state.next.take() {
-            Some(it) => (it, false),
-            None => {
-                let number = state.next_number();
-                let made = self.spares.make_now(number, self.clock.now());
-                let (segment, is_short) = made.map_err(disk_error(BEGINNING))?;
-                (Arc::new(segment), is_short)
-            }
+        let (next, is_short) = if let Some(it) = state.next.take() {
+            (it, false)
+        } else {
+            let number = state.next_number();
+            let made = self.spares.make_now(number, self.clock.now());
+            let (segment, is_short) = made.map_err(disk_error(BEGINNING))?;
+            (Arc::new(segment), is_short)
         };
         assert!(next.number > state.tail.segment.number, "segments are numbered upwards");
         let follows = Frame::Follows { segment: state.tail.segment.number, end: state.tail.end() };

@@ -41,7 +41,7 @@ pub trait DiskFile: Send + Sync + 'static {
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
     /// How long it is.
-    fn len(&self) -> io::Result<u64>;
+    fn length(&self) -> io::Result<u64>;
 }
 
 /// A directory of the operating system.
@@ -103,7 +103,7 @@ impl DiskFile for OsFile {
         self.0.sync_data()
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn length(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 }

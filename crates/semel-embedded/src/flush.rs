@@ -60,12 +60,20 @@ impl Engine {
         let buckets: Result<Vec<_>, _> =
             builders.into_values().map(|it| it.finish(&[]).map(Arc::new)).collect();
         self.archive.replace(buckets?, &[]);
-        for half in moved.chunks(1024) {
-            let mut state = lock(&self.state);
-            half.iter().for_each(|(half, fence)| state.hot.remove(*half, *fence));
-        }
+        self.forget(&moved);
         self.log_again(&moving)?;
         self.free(&moving)
+    }
+
+    /// Removes these from the map, if they still are what they were; a few at a time, to let others in.
+    pub(crate) fn forget(&self, gone: &[(u128, Fence)]) {
+        const AT_A_TIME: usize = 256;
+        for some in gone.chunks(AT_A_TIME) {
+            let mut state = lock(&self.state);
+            for (half, fence) in some {
+                state.hot.remove(*half, *fence);
+            }
+        }
     }
 
     fn moving(&self) -> Option<Moving> {
@@ -84,7 +92,8 @@ impl Engine {
         moved: &mut Vec<(u128, Fence)>,
     ) -> Result<(), StoreError> {
         let settled = |it: &Entry| it.segment <= moving.upto && it.kind == Kind::Settled;
-        let entries = lock(&self.state).hot.select(shard, settled);
+        let mut entries = lock(&self.state).hot.select(shard, settled);
+        entries.sort_unstable_by_key(|it| it.0);
         for (half, entry) in entries {
             moved.push((half, entry.fence));
             if entry.expires_at <= moving.now && entry.floor <= moving.now {

@@ -87,12 +87,9 @@ impl Hot {
         }
     }
 
-    /// The entries of one shard that pass, in the order of their identities.
+    /// The entries of one shard that pass, in no order.
     pub(crate) fn select(&self, shard: usize, pass: impl Fn(&Entry) -> bool) -> Vec<(u128, Entry)> {
-        let mut entries: Vec<_> =
-            self.shards[shard].iter().filter(|(_, it)| pass(it)).map(|(half, it)| (*half, *it)).collect();
-        entries.sort_unstable_by_key(|it| it.0);
-        entries
+        self.shards[shard].iter().filter(|(_, it)| pass(it)).map(|(half, it)| (*half, *it)).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

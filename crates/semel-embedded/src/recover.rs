@@ -121,7 +121,7 @@ fn has_format(disk: &dyn Disk, names: &[String]) -> Result<bool, StoreError> {
         return Ok(false);
     }
     let file = disk.open(FORMAT_FILE).map_err(disk_error("read the file `FORMAT`"))?;
-    let mut bytes = vec![0; file.len().unwrap_or(0).min(256) as usize];
+    let mut bytes = vec![0; file.length().unwrap_or(0).min(256) as usize];
     file.read_at(&mut bytes, 0).map_err(disk_error("read the file `FORMAT`"))?;
     let text = String::from_utf8_lossy(&bytes);
     let format: Option<u32> = text.strip_prefix(FORMAT_TEXT).and_then(|it| it.trim_end().parse().ok());
@@ -143,13 +143,16 @@ fn make_format(disk: &dyn Disk) -> std::io::Result<()> {
     disk.sync_directory()
 }
 
+/// Whether nobody needs the file once its maker is dead: ours, and SQLite's own beside one being built.
+fn is_temporary(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, ending)| ending == "tmp" || ending == "tmp-journal")
+}
+
 /// Removes what a crash left half made, and most of the spare files; gives those it keeps.
 fn remove_leftovers(disk: &dyn Disk, names: &[String]) -> Result<Vec<String>, StoreError> {
     let kept: Vec<_> = names.iter().filter(|it| is_spare(it)).take(SPARES_MAX).cloned().collect();
-    let leftovers = names.iter().filter(|it| it.ends_with(".tmp") && !kept.contains(it));
-    // SQLite's own leftovers beside a file that was being built.
-    let journals = names.iter().filter(|it| it.ends_with(".tmp-journal"));
-    for name in leftovers.chain(journals) {
+    let leftovers = names.iter().filter(|it| is_temporary(it) && !kept.contains(it));
+    for name in leftovers {
         disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;
     }
     Ok(kept)

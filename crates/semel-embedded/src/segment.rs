@@ -41,7 +41,7 @@ impl Segment {
     pub(crate) fn make(disk: &dyn Disk, blank: &str, number: u32, now: Timestamp) -> io::Result<Self> {
         let salt = crc32fast::hash(&[&now.as_millis().to_le_bytes()[..], &number.to_le_bytes()].concat());
         let file = disk.open(blank)?;
-        let length = file.len()? as u32;
+        let length = file.length()? as u32;
         file.write_at(&header(number, salt, length), 0)?;
         file.sync()?;
         disk.rename(blank, &name(number))?;
@@ -69,7 +69,7 @@ impl Segment {
         if head[..] != header(number, word(16), word(20))[..] {
             return Err(corrupt(format!("the header of `{name}` is damaged: {RESTORE}")));
         }
-        if file.len().map_err(disk_error(format_args!("open `{name}`")))? < word(20).into() {
+        if file.length().map_err(disk_error(format_args!("open `{name}`")))? < word(20).into() {
             return Err(corrupt(format!("`{name}` was cut short: {RESTORE}")));
         }
         Ok(Self { number, salt: word(16), file })
@@ -82,7 +82,7 @@ impl Segment {
         end: Option<u32>,
         mut visit: impl FnMut(u32, usize, Frame<'_>),
     ) -> Result<u32, StoreError> {
-        let length = self.file.len().map_err(disk_error("read the journal"))?;
+        let length = self.file.length().map_err(disk_error("read the journal"))?;
         let mut bytes = vec![0; end.map_or(length, |it| length.min(it.into())) as usize];
         self.file.read_at(&mut bytes, 0).map_err(disk_error("read the journal"))?;
         let mut offset = HEADER_BYTES;
@@ -120,7 +120,7 @@ pub(crate) const RESTORE: &str = "restore the directory from a backup, or move i
 
 fn header(number: u32, salt: u32, length: u32) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    [FORMAT, number, salt, length].iter().for_each(|it| bytes.extend(it.to_le_bytes()));
+    bytes.extend([FORMAT, number, salt, length].iter().flat_map(|it| it.to_le_bytes()));
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
     bytes.resize(HEADER_BYTES as usize, 0);
     bytes

@@ -65,7 +65,7 @@ impl Spares {
     /// Keeps the file of a segment that is not needed any more, or removes it.
     pub(crate) fn keep(&self, segment: &Segment) -> io::Result<()> {
         let name = segment::name(segment.number);
-        let is_full_length = segment.file.len()? == u64::from(self.segment_bytes);
+        let is_full_length = segment.file.length()? == u64::from(self.segment_bytes);
         if !is_full_length || lock(&self.names).len() >= self.most {
             return self.disk.remove(&name);
         }

@@ -13,7 +13,7 @@ use crate::{
     engine::{Applied, Change, Engine, Options, VALUE_BYTES_MAX, Value},
     error::{corrupt, disk as disk_error, misconfigured, poisoned, refused},
     frame::Kind,
-    hot::SHARDS,
+    hot::{Entry, SHARDS},
     lock,
     workers::Workers,
 };
@@ -185,26 +185,24 @@ impl Engine {
 
     fn wait(&self, waiter: oneshot::Sender<Result<(), StoreError>>) {
         let mut state = lock(&self.state);
-        match &state.poison {
+        if let Some(cause) = &state.poison {
             // Whoever gave up waiting does not want to know.
-            Some(cause) => drop(waiter.send(Err(poisoned(cause)))),
-            None => {
-                state.waiters.push(waiter);
-                self.wanted.notify_one();
-            }
+            return drop(waiter.send(Err(poisoned(cause))));
         }
+        state.waiters.push(waiter);
+        self.wanted.notify_one();
     }
 
     /// Removes expired buckets whole, and then expired records from the journal's map.
     pub(crate) fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
         let mut purged = self.archive.purge(&*self.disk, expired_at)?;
         for shard in 0..SHARDS {
-            let mut state = lock(&self.state);
-            let gone = state.hot.select(shard, |it| it.expires_at <= expired_at && it.floor <= expired_at);
-            for (half, entry) in gone.into_iter().take((limit as usize).saturating_sub(purged)) {
-                state.hot.remove(half, entry.fence);
-                purged += 1;
-            }
+            let is_over = |it: &Entry| it.expires_at <= expired_at && it.floor <= expired_at;
+            let gone = lock(&self.state).hot.select(shard, is_over);
+            let room = (limit as usize).saturating_sub(purged);
+            let gone: Vec<_> = gone.into_iter().take(room).map(|(half, it)| (half, it.fence)).collect();
+            self.forget(&gone);
+            purged += gone.len();
         }
         Ok(u32::try_from(purged).unwrap_or(u32::MAX))
     }

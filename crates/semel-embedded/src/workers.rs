@@ -14,7 +14,7 @@ use std::{
 };
 
 /// How often the housekeeper looks for expired buckets.
-const TICK: Duration = Duration::from_secs(60);
+const TICK: Duration = Duration::from_mins(1);
 /// How long it waits before it tries again what went wrong.
 const TROUBLE: Duration = Duration::from_secs(1);
 

@@ -36,8 +36,8 @@ struct Shared {
     state: Mutex<Held>,
     wanted: Condvar,
     file: File,
-    /// Where the next bytes go; held while they do.
-    end: Mutex<u64>,
+    /// Where the next bytes go, and the buffer of the last; held while they do.
+    end: Mutex<(u64, Vec<u8>)>,
 }
 
 #[derive(Default)]
@@ -142,15 +142,17 @@ impl Shared {
     fn write_out(&self, with_waiters: bool) -> Vec<oneshot::Sender<()>> {
         let mut end = self.end.lock().expect("nobody panicked");
         let mut state = self.state.lock().expect("nobody panicked");
-        let bytes = mem::take(&mut state.pending);
+        let mut bytes = mem::replace(&mut state.pending, mem::take(&mut end.1));
         let waiters = if with_waiters { mem::take(&mut state.waiters) } else { Vec::new() };
         drop(state);
         // It is a limit, not a store: where the file is full it begins again.
-        if *end as usize + bytes.len() > FILE_BYTES {
-            *end = 0;
+        if end.0 as usize + bytes.len() > FILE_BYTES {
+            end.0 = 0;
         }
-        self.file.write_all_at(&bytes, *end).expect("the log can be written");
-        *end += bytes.len() as u64;
+        self.file.write_all_at(&bytes, end.0).expect("the log can be written");
+        end.0 += bytes.len() as u64;
+        bytes.clear();
+        end.1 = bytes;
         waiters
     }
 }

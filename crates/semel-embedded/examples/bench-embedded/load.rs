@@ -20,7 +20,7 @@ use std::{
 };
 
 /// The retention of what [`fill_briefly`] writes.
-pub(crate) const BRIEF: Duration = Duration::from_secs(3600);
+pub(crate) const BRIEF: Duration = Duration::from_hours(1);
 
 /// The system's time, and what is added to it by hand.
 #[derive(Clone)]

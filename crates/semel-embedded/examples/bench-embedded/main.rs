@@ -69,7 +69,7 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--keys" => arguments.keys = list().collect::<Result<_, _>>()?,
             "--callers" => {
                 arguments.callers =
-                    list().map(|it| it.map(|it: u64| it as usize)).collect::<Result<_, _>>()?
+                    list().map(|it| it.map(|it: u64| it as usize)).collect::<Result<_, _>>()?;
             }
             "--seconds" => {
                 let seconds = value.parse().map_err(|_| format!("`{value}` is no number of seconds"))?;
@@ -89,6 +89,7 @@ fn fill_and_abort(directory: &Path, from: u64, to: u64) -> ! {
     runtime.expect("a runtime can be built").block_on(async {
         let store = EmbeddedStore::open(directory, Clocked::new().arc()).expect("the store opens");
         load::fill(Arc::new(store), from..to).await;
+        println!("  anonymous memory, {to} keys {:>9.0} MB", machine::anonymous_bytes() as f64 / 1e6);
         std::process::abort();
     })
 }
@@ -122,7 +123,6 @@ async fn bench(arguments: &Arguments) {
             "  bytes of SQLite per key        {:>9.0}   ({rows} rows, {hot} keys in the journal)",
             bytes as f64 / rows.max(1) as f64
         );
-        println!("  anonymous memory               {:>9.0} MB", machine::anonymous_bytes() as f64 / 1e6);
     }
     expiry(arguments).await;
 }

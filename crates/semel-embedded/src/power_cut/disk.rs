@@ -261,7 +261,7 @@ impl DiskFile for CrashFile {
         Ok(())
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn length(&self) -> io::Result<u64> {
         Ok(self.disk.world.lock().unwrap().files[self.number].now.len() as u64)
     }
 }

@@ -64,7 +64,7 @@ impl World {
         let mut oracle = self.oracle.lock().unwrap();
         for number in 0..KEYS {
             let value = engine.load(key(number).identity()).expect("a kill leaves a store that answers");
-            oracle.was_shown(number, value, now);
+            oracle.was_shown(number, value.as_ref(), now);
         }
         drop(oracle);
         self.engine = Some(engine);
@@ -101,7 +101,7 @@ impl World {
             1 => (Kind::Settled, Timestamp::NEVER),
             2 => (Kind::Settled, now),
             3 => (Kind::Settled, now + Duration::from_secs(self.random.u64(1..100))),
-            _ => (Kind::Settled, now + Duration::from_secs(3600)),
+            _ => (Kind::Settled, now + Duration::from_hours(1)),
         };
         let payload: Vec<u8> = (0..self.random.usize(1..300)).map(|_| self.random.u8(..)).collect();
         let change = Change { identity: key.identity(), expected, expires_at, kind, payload: &payload };

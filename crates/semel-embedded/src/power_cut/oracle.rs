@@ -50,9 +50,9 @@ impl Oracle {
     }
 
     /// A new process found this, and may show it to anybody.
-    pub(crate) fn was_shown(&mut self, number: u64, value: Option<Value>, now: Timestamp) {
+    pub(crate) fn was_shown(&mut self, number: u64, value: Option<&Value>, now: Timestamp) {
         let Some(history) = self.writes.get_mut(&number) else { return assert_eq!(value, None) };
-        let shown = history.find(number, value.as_ref(), now).cloned();
+        let shown = history.find(number, value, now).cloned();
         history.later.clear();
         history.acknowledged = shown;
     }

@@ -95,8 +95,8 @@ impl DiskFile for GatedFile {
         self.1.pass()?;
         self.0.sync()
     }
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
     }
 }
 

@@ -51,7 +51,7 @@ async fn work(directory: &Path, life: u64) {
 
 async fn one_call(once: &Once, number: u64, random: &mut fastrand::Rng) {
     let yields = random.u8(..4);
-    let call = once.call("kill", number).lease(Duration::from_secs(3600)).on_busy(OnBusy::Reject);
+    let call = once.call("kill", number).lease(Duration::from_hours(1)).on_busy(OnBusy::Reject);
     let result: Result<u64, _> = call
         .run(async |lease| {
             tell(&format!("start {number} {}", lease.fence()));
@@ -135,7 +135,9 @@ fn nothing_that_was_acknowledged_runs_again_after_any_kill() {
         child.kill().unwrap();
         child.wait().unwrap();
         reader.join().unwrap();
-        receiver.try_iter().for_each(|line| oracle.hear(&line));
+        for line in receiver.try_iter() {
+            oracle.hear(&line);
+        }
     }
     let Oracle { done, starts, replays, .. } = &oracle;
     println!("{KILLS} kills, {starts} starts, {} completions, {replays} replays", done.len());

@@ -73,7 +73,7 @@ async fn expired_records_go_with_their_files() {
     let clock = ManualClock::new();
     let store = open(directory.path(), &clock);
     fill(&store, 0..1500).await;
-    clock.advance(Duration::from_secs(60 * 60 * 24 * 10));
+    clock.advance(Duration::from_hours(240));
     store.purge(clock.arc().now(), u32::MAX).await.unwrap();
     drop(store);
     let store = open(directory.path(), &clock);
