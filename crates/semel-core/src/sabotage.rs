@@ -190,7 +190,7 @@ pub const ALL: &[Sabotage] = &[
     Sabotage {
         name: "heartbeat_ignores_supersession",
         breaks: "a superseded handler is stopped",
-        caught_by: "binary_id(semel::it) & test(heartbeat::)",
+        caught_by: "binary_id(semel::it) & test(heartbeat::a_superseded_handler)",
     },
     Sabotage {
         name: "paused_holder_goes_on",

@@ -17,7 +17,7 @@ use crate::{
     lease::{Granted, Lease},
     observe::{Answer, Observed, Scope, in_span},
     once::Once,
-    race::promised,
+    race::boxed,
 };
 use semel_core::{
     call::{self, Decision, Terms},
@@ -231,7 +231,7 @@ impl Call {
     /// # Ok::<(), semel::Error>(()) }).unwrap();
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    // Not an `async fn`: that the future is `Send` is promised here, so that users' compilers need not find out.
+    // Not an `async fn`: that the future is `Send` is boxed here, so that users' compilers need not find out.
     pub fn begin(self) -> impl Future<Output = Result<Begin, Error>> + Send {
         self.answered()
     }
@@ -278,8 +278,7 @@ impl Call {
         let (Claim::Busy { until }, OnBusy::Wait { max }) = (&claim, self.on_busy) else {
             return Ok((claim, false));
         };
-        // Boxed: few calls wait, and all of them would carry the room for it.
-        let waiting = Box::pin(self.wait(key, call, *until, driver.clock.monotonic() + max));
+        let waiting = boxed(self.wait(key, call, *until, driver.clock.monotonic() + max));
         waiting.await.map(|claim| (claim, true))
     }
 
@@ -319,7 +318,7 @@ where
             lease.complete(&value).await?;
             Ok(value)
         }
-        Err(error) => Err(promised(lease.end_with(error)).await),
+        Err(error) => Err(boxed(lease.end_with(error)).await),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Small things about futures: whichever is first; timers that are armed only when somebody really waits; and
-//! being `Send` by promise.
+//! boxes.
 
 use semel_core::{BoxFuture, time::Clock};
 use std::{
@@ -43,10 +43,11 @@ pub(crate) async fn within<F: Future>(clock: &dyn Clock, until: Duration, future
     .await
 }
 
-/// The same future, promised to be `Send`.
+/// The same future, boxed: where a call goes rarely, or waits for much longer than an allocation takes.
 ///
-/// What users spawn contains our futures. Without the promise their compilers look into ours to find out, and
-/// give up where lifetimes are erased ("implementation of `Send` is not general enough").
-pub(crate) fn promised<T>(future: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
-    future
+/// It keeps the futures that users spawn small. And it is `Send` by promise: without that, users' compilers look
+/// into our futures to find out, and give up where lifetimes are erased ("implementation of `Send` is not
+/// general enough").
+pub(crate) fn boxed<'a, T>(future: impl Future<Output = T> + Send + 'a) -> BoxFuture<'a, T> {
+    Box::pin(future)
 }

@@ -197,3 +197,32 @@ impl Drop for Waiter<'_> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no code panics while it holds the lock")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_forgotten_when_the_last_waiter_leaves() {
+        let waits = Waits::default();
+        let keys: Vec<Key> = (0..3).map(|id| Key::new("wait", id).unwrap()).collect();
+        let waiters: Vec<_> = keys.iter().chain(&keys).map(|key| waits.join(key).unwrap()).collect();
+        assert_eq!(waits.keys(), 3);
+        for waiter in waiters {
+            assert!(waits.keys() > 0);
+            drop(waiter);
+        }
+        assert_eq!((waits.keys(), waits.waiting.load(Ordering::SeqCst)), (0, 0));
+    }
+
+    #[test]
+    fn more_keys_than_the_limit_are_not_waited_for() {
+        let waits = Waits::default();
+        let keys: Vec<Key> = (0..=KEYS_MAX).map(|id| Key::new("wait", id).unwrap()).collect();
+        let waiters: Vec<_> = keys[..KEYS_MAX].iter().map(|key| waits.join(key).unwrap()).collect();
+        assert!(waits.join(&keys[KEYS_MAX]).is_none());
+        assert!(waits.join(&keys[0]).is_some(), "a key that is waited for already takes no more room");
+        drop(waiters);
+        assert!(waits.join(&keys[KEYS_MAX]).is_some());
+    }
+}

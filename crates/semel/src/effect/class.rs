@@ -9,7 +9,7 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::HandlerError,
     provider::{IdempotencyKey, Provider},
-    race::promised,
+    race::boxed,
 };
 use semel_core::store::{StoreError, StoreErrorKind};
 use serde::{Serialize, de::DeserializeOwned};
@@ -38,7 +38,7 @@ impl Keyed<'_> {
         if unprotected {
             return ledger.bare(send(key)).await;
         }
-        match promised(ledger.open()).await? {
+        match boxed(ledger.open()).await? {
             Next::Go(intent) => ledger.dispatch(intent, send(key)).await,
             Next::Finished(replay) => replay.value(),
             Next::Ask(_) => unreachable!("only a reconciled effect asks"),
@@ -70,7 +70,7 @@ impl AtMostOnce<'_> {
             let missing = StoreError::new(StoreErrorKind::Unavailable, "any", context);
             return Err(Error::store(Some(ledger.key), missing));
         }
-        match promised(ledger.open()).await? {
+        match boxed(ledger.open()).await? {
             Next::Go(intent) => ledger.dispatch(intent, work()).await,
             Next::Finished(replay) => replay.value(),
             Next::Ask(_) => unreachable!("only a reconciled effect asks"),
@@ -97,7 +97,7 @@ impl AtLeastOnce<'_> {
         if unprotected {
             return ledger.bare(work()).await;
         }
-        match promised(ledger.open()).await? {
+        match boxed(ledger.open()).await? {
             Next::Go(intent) => ledger.dispatch(intent, work()).await,
             Next::Finished(replay) => replay.value(),
             Next::Ask(_) => unreachable!("only a reconciled effect asks"),
@@ -131,7 +131,7 @@ impl<Q> Reconcile<'_, Q> {
                 Err(error) => Err(ledger.unasked(error.into())),
             };
         }
-        let intent = match promised(ledger.open()).await? {
+        let intent = match boxed(ledger.open()).await? {
             Next::Go(intent) => return ledger.dispatch(intent, work()).await,
             Next::Finished(replay) => return replay.value(),
             Next::Ask(intent) => intent,
@@ -141,7 +141,7 @@ impl<Q> Reconcile<'_, Q> {
             Ok(None) => {}
             Err(error) => return Err(ledger.unasked(error.into())),
         }
-        match promised(ledger.intend(intent)).await? {
+        match boxed(ledger.intend(intent)).await? {
             Next::Go(intent) => ledger.dispatch(intent, work()).await,
             Next::Finished(replay) => replay.value(),
             // Somebody else changed it since the question was asked; the answer is no longer good.

@@ -12,7 +12,7 @@ use crate::{
     handler_error::{self, HandlerError},
     lease::{Lease, told},
     nonce,
-    race::promised,
+    race::boxed,
 };
 use semel_core::{
     call::{self, Terms},
@@ -140,7 +140,7 @@ impl<'a> Ledger<'a> {
         }
         match work.await {
             Ok(value) => self.completed(&intent, value).await,
-            Err(error) => Err(promised(self.erred(&intent, error.into())).await),
+            Err(error) => Err(boxed(self.erred(&intent, error.into())).await),
         }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Ledger<'a> {
     pub(super) async fn completed<T: Serialize>(mut self, intent: &Intent, value: T) -> Result<T, Error> {
         let until = self.lease.inner.granted.once.driver.clock.now() + self.terms.body_retention;
         let body = codec::body_of(&value, self.lease.inner.granted.body_bytes_max, until);
-        promised(self.complete(intent, body)).await?;
+        boxed(self.complete(intent, body)).await?;
         Ok(value)
     }
 

@@ -5,6 +5,11 @@
     clippy::unchecked_time_subtraction,
     reason = "constants, and each is larger than what is taken from it"
 )]
+#![expect(clippy::unused_async, reason = "doubles of what waits in the real world")]
+#![expect(
+    clippy::unused_self,
+    reason = "the world is asked for everything, also for what is always the same"
+)]
 
 mod call;
 mod compile_fail;

@@ -1,7 +1,7 @@
 //! The API in the situations that users are in: what is spawned must be `Send`, what is inferred must be
 //! inferable.
 
-use semel::{BoxFuture, Error, HandlerError, Lease, Once};
+use semel::{BoxFuture, Error, HandlerError, Lease, Once, Provider};
 use std::sync::Arc;
 
 struct Mailer;
@@ -71,6 +71,12 @@ fn a_call_is_small_enough_to_be_moved_about() {
     let once = Once::memory();
     let size = size_of_val(&once.call("small", 1).run(async |_| Ok(())));
     assert!(size <= SIZE_MAX, "the future of a call has {size} bytes");
+    let with_effects = size_of_val(&once.call("small", 1).run(async |lease| {
+        lease.effect("charge").keyed(Provider::STRIPE).run(async |_| Ok::<_, HandlerError>(())).await?;
+        lease.effect("email").at_most_once().run(async || Ok::<_, HandlerError>(())).await?;
+        Ok(())
+    }));
+    assert!(with_effects <= SIZE_MAX + 2_048, "the future of a call with effects has {with_effects} bytes");
 }
 
 /// What a handler's own future does not count to.

@@ -14,9 +14,9 @@ use std::{
 };
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
-pub(crate) const MINUTE: Duration = Duration::from_secs(60);
-pub(crate) const HOUR: Duration = Duration::from_secs(60 * 60);
-pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const MINUTE: Duration = Duration::from_mins(1);
+pub(crate) const HOUR: Duration = Duration::from_hours(1);
+pub(crate) const DAY: Duration = Duration::from_hours(24);
 
 /// What happens to one swap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
