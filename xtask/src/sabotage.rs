@@ -35,6 +35,7 @@ pub(crate) fn run(name: Option<&str>) -> Result<(), Failure> {
     for bug in &chosen {
         let start = Instant::now();
         let mut command = built.tests(&[bug.caught_by]);
+        command.args(["--profile", "sabotage"]);
         let verdict = Verdict::of(&capture(command.env("SEMEL_SABOTAGE", bug.name))?);
         println!("    {:<34} {:>7}  {verdict}", bug.name, seconds(start.elapsed()));
         if !matches!(verdict, Verdict::Caught { .. }) {
@@ -62,7 +63,7 @@ fn baseline(built: &Built, chosen: &[&Sabotage]) -> Result<(), Failure> {
     filters.sort_unstable();
     filters.dedup();
     let mut command = built.tests(&filters);
-    run_command(command.env_remove("SEMEL_SABOTAGE").args(["--no-fail-fast", "--failure-output", "final"]))
+    run_command(command.env_remove("SEMEL_SABOTAGE").args(["--no-fail-fast", "--status-level", "fail"]))
         .map_err(|failure| Failure::no(format!("the tests fail with every bug switched off: {failure}")))
 }
 
@@ -83,7 +84,7 @@ impl Built {
 
     /// Runs the tests that match one of the filters.
     fn tests(&self, filters: &[&str]) -> Command {
-        let mut command = cargo(&["nextest", "run", "--profile", "sabotage", "--color", "never"]);
+        let mut command = cargo(&["nextest", "run", "--color", "never"]);
         command.arg("--binaries-metadata").arg(&self.binaries).arg("--cargo-metadata").arg(&self.metadata);
         for filter in filters {
             command.args(["-E", filter]);
