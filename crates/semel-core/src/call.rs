@@ -122,7 +122,8 @@ pub fn begin(now: Timestamp, found: Option<&Stored>, call: &Call, terms: &Terms)
             Decision::Replay(Stored { fence: *fence, record: record.clone() })
         }
         State::Pending { .. } => again(Entry::Retried, next),
-        State::InProgress { holder, .. } if *holder == call.holder => {
+        // Not if it must be reported: a restarted holder cannot tell whether its effect happened, either.
+        State::InProgress { holder, on_lapse: OnLapse::Rerun, .. } if *holder == call.holder => {
             again(Entry::Reentered, record.attempts)
         }
         State::InProgress { lease_until, .. } if now < *lease_until + margin && !is_on("lease_ignored") => {
@@ -222,7 +223,8 @@ pub struct Refused {
     pub change: &'static str,
 }
 
-/// Ends a doubt. Only a call of unknown outcome can be resolved.
+/// Ends a doubt. Only a call of unknown outcome can be resolved; one that lapsed must be reported first, which
+/// supersedes its holder, who may only be late.
 pub fn resolve(
     now: Timestamp,
     found: &Record,
@@ -246,9 +248,9 @@ pub fn resolve(
 }
 
 /// Forgets a call that is not being run: what is written counts as absent at once, and the fence goes on.
-pub fn forget(now: Timestamp, found: &Record) -> Result<Record, Refused> {
+pub fn forget(now: Timestamp, found: &Record, terms: &Terms) -> Result<Record, Refused> {
     match &found.state {
-        State::InProgress { lease_until, .. } if now < *lease_until => {
+        State::InProgress { lease_until, .. } if now < *lease_until + terms.margin => {
             Err(Refused { status: Status::InProgress, change: "forgotten" })
         }
         State::Pending { .. } | State::InProgress { .. } | State::Completed(_) | State::Failed { .. } => {

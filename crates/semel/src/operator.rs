@@ -203,7 +203,8 @@ impl Once {
 
     /// Makes a call, or an effect, fresh again: the next claim runs it. Refused while somebody runs it.
     pub async fn forget(&self, key: &Key, by: &str, why: &str) -> Result<Receipt, Error> {
-        let change = |now, found: &Record| call::forget(now, found);
+        let terms = &self.driver.defaults.terms;
+        let change = |now, found: &Record| call::forget(now, found, terms);
         let (before, stored) = self.change(key, change).await??;
         Ok(self.audited(key, "forgotten", by, why, before, &stored, None))
     }

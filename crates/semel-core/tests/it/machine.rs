@@ -141,7 +141,7 @@ fn what_an_operator_may_do_as_a_table() {
         writeln!(table, "  it happened:          {}", resolve(Resolution::Happened(None))).unwrap();
         writeln!(table, "  it happened, like so: {}", resolve(Resolution::Happened(Some(vec![1])))).unwrap();
         writeln!(table, "  it did not:           {}", resolve(Resolution::DidNot)).unwrap();
-        writeln!(table, "  forget it:            {}", shown(call::forget(NOW, &record))).unwrap();
+        writeln!(table, "  forget it:            {}", shown(call::forget(NOW, &record, &terms()))).unwrap();
     }
     insta::assert_snapshot!(table);
 }
@@ -259,7 +259,7 @@ fn only_a_call_of_unknown_outcome_can_be_resolved() {
 #[test]
 fn what_is_forgotten_is_absent_at_once() {
     for (name, record) in found() {
-        match call::forget(NOW, &record) {
+        match call::forget(NOW, &record, &terms()) {
             Ok(forgotten) => assert!(forgotten.is_expired(NOW), "{name}"),
             Err(refused) => {
                 assert_eq!(refused.to_string(), "a call that is IN_PROGRESS cannot be forgotten");

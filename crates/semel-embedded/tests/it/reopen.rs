@@ -2,7 +2,7 @@
 
 use crate::sample::{body, claimed, completed, fill, key, open, won};
 use semel_core::{
-    call,
+    call::{self, Terms},
     record::{Body, OnLapse, Place, Reason, State, Status},
     store::{Store, Swap},
     time::Timestamp,
@@ -91,7 +91,7 @@ async fn what_was_forgotten_does_not_come_back_when_it_moves() {
     let store = open(directory.path(), &clock);
     fill(&store, 0..800).await;
     let stored = store.load(&key(3)).await.unwrap().unwrap();
-    let forgotten = call::forget(clock.arc().now(), &stored.record).unwrap();
+    let forgotten = call::forget(clock.arc().now(), &stored.record, &Terms::default()).unwrap();
     let fence = won(&store, &key(3), Some(stored.fence), &forgotten).await;
     clock.advance(Duration::from_secs(1));
     fill(&store, 1000..1800).await;
