@@ -38,15 +38,17 @@ struct Weather {
 
 /// No lease ever lapses.
 const STORMY: Weather = Weather { lease: Duration::from_hours(10), pace: Pace::STILL, fatal_one_in: 0 };
-/// Time passes so fast that leases lapse while their holders work.
+/// Time passes so fast, and holders stand still for so long, that leases lapse while they work.
 const HASTY: Weather = Weather {
     lease: Duration::from_millis(40),
-    pace: Pace { tick_max: Duration::from_millis(8), jump_max: Duration::ZERO },
+    pace: Pace { tick_max: Duration::from_millis(6), pause_max: Duration::from_millis(120), ..Pace::STILL },
     fatal_one_in: 0,
 };
 /// Somebody sets the wall clock while the callers work, so leases seem to lapse and to grow.
-const JUMPY: Weather =
-    Weather { pace: Pace { tick_max: Duration::from_millis(2), jump_max: Duration::from_mins(1) }, ..HASTY };
+const JUMPY: Weather = Weather {
+    pace: Pace { tick_max: Duration::from_millis(2), jump_max: Duration::from_mins(1), ..Pace::STILL },
+    ..HASTY
+};
 
 /// What was seen in one run, in order.
 #[derive(Default)]

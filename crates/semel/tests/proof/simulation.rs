@@ -82,13 +82,16 @@ impl Wake for Woken {
 pub(crate) struct Pace {
     /// Most time that passes.
     pub(crate) tick_max: Duration,
+    /// Most time that passes now and then, as when the whole machine stands still.
+    pub(crate) pause_max: Duration,
     /// Farthest that the wall clock is set, forwards or backwards.
     pub(crate) jump_max: Duration,
 }
 
 impl Pace {
     /// Nothing: time passes only when everybody waits.
-    pub(crate) const STILL: Self = Self { tick_max: Duration::ZERO, jump_max: Duration::ZERO };
+    pub(crate) const STILL: Self =
+        Self { tick_max: Duration::ZERO, pause_max: Duration::ZERO, jump_max: Duration::ZERO };
 }
 
 /// A run of callers.
@@ -132,6 +135,9 @@ impl<'a> Simulation<'a> {
     fn pass_time(&self) {
         if self.dice.one_in(3) {
             self.clock.advance(self.up_to(self.pace.tick_max));
+        }
+        if self.dice.one_in(40) {
+            self.clock.advance(self.up_to(self.pace.pause_max));
         }
         if self.dice.one_in(10) {
             let (now, far) = (self.clock.now(), self.up_to(self.pace.jump_max));
