@@ -13,7 +13,7 @@
 use crate::{
     driver::{Write, Written},
     error::Error,
-    lease::{Held, Lease},
+    lease::{Held, Lease, Renewal},
 };
 use semel_core::{BoxFuture, call, sabotage};
 use std::{
@@ -93,20 +93,30 @@ impl Lease {
         if !self.is_protected() {
             return Ok(());
         }
-        let driver = &self.inner.granted.once.driver;
-        let since = driver.clock.monotonic();
-        let held = self.state().clone();
-        // A renewal whose reply was lost is sent again as it was: one record at most is ever in doubt.
-        let record = match &held.in_doubt {
-            Some(record) => record.clone(),
-            None => call::renew(driver.clock.now(), &held.record, &self.inner.granted.terms),
+        let _renewing = self.inner.renewing.lock().await;
+        // A renewal whose reply was lost is sent again as it was, so that one record at most is ever in doubt.
+        // It may be old by now, so another one follows.
+        let in_doubt = self.state().in_doubt.clone();
+        if let Some(renewal) = in_doubt {
+            self.send(renewal, until).await?;
+        }
+        let clock = &self.inner.granted.once.driver.clock;
+        let since = clock.monotonic();
+        let record = call::renew(clock.now(), &self.state().record, &self.inner.granted.terms);
+        self.send(Renewal { record, since }, until).await
+    }
+
+    async fn send(&self, renewal: Renewal, until: Duration) -> Result<(), Error> {
+        let fence = {
+            let mut held = self.state();
+            held.in_doubt = Some(renewal.clone());
+            held.fence
         };
-        self.state().in_doubt = Some(record.clone());
-        let write =
-            Write { key: self.key(), expected: Some(held.fence), record: &record, in_doubt: None, until };
-        match driver.write(write).await {
+        let Renewal { record, since } = renewal;
+        let write = Write { key: self.key(), expected: Some(fence), record: &record, in_doubt: None, until };
+        match self.inner.granted.once.driver.write(write).await {
             Written::Won(fence) => {
-                *self.state() = Held { fence, record, in_doubt: None, since };
+                *self.state() = Held { fence, record, since, in_doubt: None };
                 Ok(())
             }
             Written::Superseded if sabotage::is_on("heartbeat_ignores_supersession") => {

@@ -49,6 +49,8 @@ pub(crate) struct Inner {
     waited: bool,
     attempt: u32,
     held: Mutex<Held>,
+    /// Taken by whoever renews: two renewals at once would supersede each other.
+    pub(crate) renewing: tokio::sync::Mutex<()>,
     cancellation: Cancellation,
     /// The effects that were used in this attempt.
     pub(crate) used: Mutex<Vec<Identity>>,
@@ -75,9 +77,17 @@ pub(crate) struct Held {
     pub(crate) fence: Fence,
     /// As it was then written.
     pub(crate) record: Record,
-    /// A renewal whose reply has not come: it may be what is stored.
-    pub(crate) in_doubt: Option<Record>,
     /// When that lease began, on the monotonic clock.
+    pub(crate) since: Duration,
+    /// A renewal whose reply has not come: it may be what is stored.
+    pub(crate) in_doubt: Option<Renewal>,
+}
+
+/// A renewal that was sent.
+#[derive(Clone)]
+pub(crate) struct Renewal {
+    pub(crate) record: Record,
+    /// When it was first sent, on the monotonic clock.
     pub(crate) since: Duration,
 }
 
@@ -125,6 +135,7 @@ impl Lease {
             attempt,
             begun_at,
             held: Mutex::new(held),
+            renewing: tokio::sync::Mutex::default(),
             cancellation: Cancellation::default(),
             used: Mutex::default(),
             is_finished: false,
@@ -267,7 +278,7 @@ impl Lease {
             key: self.key(),
             expected: Some(held.fence),
             record: &record,
-            in_doubt: held.in_doubt.as_ref(),
+            in_doubt: held.in_doubt.as_ref().map(|it| &it.record),
             until: self.write_until(&held),
         };
         match driver.write(write).await {
@@ -343,7 +354,7 @@ impl Lease {
         let is_ours = |it: &Stored| {
             let is_between = before.fence <= it.fence && it.fence <= after.fence;
             let in_doubt = [&before.in_doubt, &after.in_doubt].into_iter().flatten();
-            is_between || in_doubt.into_iter().any(|record| *record == it.record)
+            is_between || in_doubt.into_iter().any(|renewal| renewal.record == it.record)
         };
         let is_trusted = sabotage::is_on("superseded_touches_effects");
         if is_trusted || found.as_ref().is_some_and(is_ours) { Ok(()) } else { Err(self.lost()) }
@@ -386,9 +397,13 @@ pub(crate) fn told(call: &Key, about: &Key, error: HandlerError, class: Class) -
         Class::NotOurs => ErrorKind::Superseded,
         Class::Retryable | Class::Fatal => ErrorKind::Handler,
     };
-    let told = Error::new(kind, about.clone()).transient(class == Class::Retryable);
-    let told = if class == Class::Unknown { told.with_detail(Error::chain(&*source)) } else { told };
-    told.because(source)
+    let told = Error::new(kind, about.clone());
+    match class {
+        Class::Unknown => told.with_detail(Error::chain(&*source)),
+        Class::NotOurs => told,
+        Class::Retryable | Class::Fatal => told.transient(class == Class::Retryable),
+    }
+    .because(source)
 }
 
 impl Drop for Lease {

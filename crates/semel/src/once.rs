@@ -59,6 +59,21 @@ impl Default for Defaults {
 
 impl Once {
     /// Records in this directory, which is made if it is not there: durable, for one process at a time.
+    ///
+    /// ```
+    /// use semel::Once;
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("semel-data");
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::open(&path).await?;
+    /// let first: u32 = once.call("answer", 1).run(async |_| Ok(42)).await?;
+    /// drop(once); // and another life begins
+    /// let once = Once::open(&path).await?;
+    /// let again: u32 = once.call("answer", 1).run(async |_| Ok(43)).await?;
+    /// assert_eq!((first, again), (42, 42));
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[cfg(feature = "embedded")]
     pub async fn open(directory: impl AsRef<std::path::Path>) -> Result<Self, Error> {
         Self::builder().open(directory).await

@@ -20,7 +20,7 @@ use crate::{
     once::Once,
 };
 use semel_core::{
-    call::{self, Refused},
+    call::{self, Refused, Terms},
     fence::Fence,
     key::{IntoParts, Key},
     record::{Reason, Record, State, Status, Stored},
@@ -219,8 +219,8 @@ impl Once {
         by: &str,
         why: &str,
     ) -> Result<Receipt, Error> {
-        let terms = &self.driver.defaults.terms;
-        let change = |now, found: &Record| call::resolve(now, found, resolution.0.clone(), terms);
+        let terms = self.terms_of(key);
+        let change = |now, found: &Record| call::resolve(now, found, resolution.0.clone(), &terms);
         let resolved = self.change(key, change).await?;
         let released = match key.parent() {
             Some(parent) => self.release(parent, key).await?,
@@ -237,6 +237,13 @@ impl Once {
             }
             (Err(refused), None) => Err(refused),
         }
+    }
+
+    /// An effect's result is needed for as long as its call may be tried again.
+    fn terms_of(&self, key: &Key) -> Terms {
+        let terms = self.driver.defaults.terms.clone();
+        let is_effect = key.parent().is_some();
+        if is_effect { Terms { body_retention: terms.retention, ..terms } } else { terms }
     }
 
     /// Lets a call run again that failed because this effect was in doubt.

@@ -105,6 +105,7 @@ async fn a_result_that_somebody_found_is_replayed() {
     let key = world.key().effect("charge").unwrap();
     let found = Resolution::happened_with("ch_found").unwrap();
     world.once.resolve(&key, found, "ann", "found it at the provider").await.unwrap();
+    world.clock.advance(DAY * 3);
     assert_eq!(world.call().run(async |lease| charge(lease, false).await).await.unwrap(), "ch_found");
 }
 

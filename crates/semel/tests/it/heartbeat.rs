@@ -223,3 +223,32 @@ async fn a_lease_by_hand_is_held_while_the_work_runs() {
     assert!(lease.is_cancelled());
     next.release("over").await.unwrap();
 }
+
+#[tokio::test]
+async fn a_renewal_by_hand_does_not_race_with_the_heartbeat() {
+    let world = World::new();
+    let Begin::Run(lease) = world.call().begin().await.unwrap() else { panic!("it is fresh") };
+    let (first, second) = tokio::join!(lease.renew(), lease.renew());
+    first.unwrap();
+    second.unwrap();
+    // The reply to one of them comes late, while the other waits for its turn.
+    world.store.script([Fault::After]);
+    let (first, second) = world.clock.drive(async { tokio::join!(lease.renew(), lease.renew()) }).await;
+    first.unwrap();
+    second.unwrap();
+    lease.complete(&7).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_sent_again_late_is_followed_by_a_fresh_one() {
+    let world = World::new();
+    let Begin::Run(lease) = world.call().begin().await.unwrap() else { panic!("it is fresh") };
+    world.store.always(Fault::Before);
+    let lapsed = world.clock.drive(lease.renew()).await.unwrap_err();
+    assert_eq!(lapsed.kind(), ErrorKind::Lapsed);
+    world.store.always(Fault::None);
+    world.clock.advance(MINUTE * 5);
+    lease.renew().await.unwrap();
+    let until = world.once.get("pay", "evt-1").await.unwrap().unwrap().lease_until().unwrap();
+    assert_eq!(until, world.clock.now() + MINUTE);
+}

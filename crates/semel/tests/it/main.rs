@@ -15,6 +15,8 @@ mod call;
 mod compile_fail;
 mod doubt;
 mod effect;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod heartbeat;
 mod lost;
 mod messages;

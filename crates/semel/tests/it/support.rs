@@ -155,3 +155,12 @@ pub(crate) fn crash<F: Future>(future: F) {
 pub(crate) async fn never<T>() -> T {
     std::future::pending().await
 }
+
+/// As [`crash`], for stores whose answers come from another thread: crashes where the handler says `now`.
+#[cfg(feature = "embedded")]
+pub(crate) async fn crash_at<F: Future>(now: &tokio::sync::Notify, future: F) {
+    tokio::select! {
+        _ = future => panic!("it should have crashed before it ended"),
+        () = now.notified() => {}
+    }
+}
