@@ -69,6 +69,7 @@ mod codec;
 mod driver;
 mod effect;
 mod error;
+mod finish;
 mod handler_error;
 mod heartbeat;
 mod lease;

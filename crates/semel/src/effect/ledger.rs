@@ -9,8 +9,9 @@ use crate::{
     codec,
     driver::{Write, Written},
     error::{Error, ErrorKind},
+    finish::told,
     handler_error::{self, HandlerError},
-    lease::{Lease, told},
+    lease::Lease,
     nonce,
     race::boxed,
 };

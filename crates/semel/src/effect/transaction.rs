@@ -13,8 +13,8 @@ use crate::{
     begin::{Failure, Replay},
     codec,
     error::{Error, ErrorKind},
+    finish::told,
     handler_error::HandlerError,
-    lease::told,
 };
 use semel_core::{
     BoxFuture, call,

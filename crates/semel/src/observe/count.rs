@@ -48,8 +48,16 @@ mod to {
 
     pub(in crate::observe) fn requested(_: &'static str, _: Duration) {}
     pub(in crate::observe) fn store_failed(_: &'static str, _: &'static str) {}
-    pub(in crate::observe) fn answered(_: &Scope, _: Answer, _: bool, _: Duration) {}
-    pub(in crate::observe) fn ended(_: &Scope, _: End, _: Duration, _: Duration) {}
+
+    pub(in crate::observe) fn answered(Scope(_scope): &Scope, answer: Answer, _: bool, _: Duration) {
+        let _answer = answer.as_str();
+        if let Answer::Replayed { age: _age } = answer {}
+    }
+
+    pub(in crate::observe) fn ended(_: &Scope, end: End, _: Duration, _: Duration) {
+        let _end = end.as_str();
+    }
+
     pub(in crate::observe) fn audited(_: &'static str) {}
 }
 

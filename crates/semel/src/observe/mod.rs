@@ -56,24 +56,13 @@ pub(crate) struct Observed {
 
 /// A scope as a label: one of a bounded set.
 #[derive(Clone)]
-pub(crate) struct Scope(
-    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "only what counts reads it"))] Arc<str>,
-);
+pub(crate) struct Scope(Arc<str>);
 
 /// How a call was answered.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    Run(
-        #[cfg_attr(
-            not(any(feature = "metrics", feature = "tracing")),
-            expect(dead_code, reason = "only what counts or traces reads it")
-        )]
-        How,
-    ),
-    Replayed {
-        #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "only what counts reads it"))]
-        age: Duration,
-    },
+    Run(How),
+    Replayed { age: Duration },
     FailedBefore,
     Unknown,
     Rejected,
@@ -82,7 +71,6 @@ pub(crate) enum Answer {
     Contended,
 }
 
-#[cfg(any(feature = "metrics", feature = "tracing"))]
 impl Answer {
     fn as_str(self) -> &'static str {
         match self {
@@ -115,7 +103,6 @@ pub(crate) enum End {
     Dropped,
 }
 
-#[cfg(any(feature = "metrics", feature = "tracing"))]
 impl End {
     fn as_str(self) -> &'static str {
         match self {

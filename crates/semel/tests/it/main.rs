@@ -25,4 +25,5 @@ mod operator;
 mod result;
 mod shape;
 mod support;
+mod transaction;
 mod wait;

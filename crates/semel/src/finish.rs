@@ -1,0 +1,180 @@
+//! How a lease ends: what the holder has to say is written, once.
+//!
+//! 1. Finishing consumes the lease. What is written names the fence of its last write.
+//! 2. It is repeated until the lease is over; then the outcome is unconfirmed, which is neither success nor
+//!    failure.
+//! 3. An effect that is in doubt puts its call in doubt, which then names it.
+//!
+//! It does not look at what is stored: the fence decides.
+
+use crate::{
+    codec,
+    driver::{Write, Written},
+    effect::doubt,
+    error::{Error, ErrorKind},
+    handler_error::{Class, HandlerError},
+    lease::Lease,
+    observe::End,
+};
+use semel_core::{
+    call,
+    key::Key,
+    record::{Body, Reason, Record, State, Stored},
+    sabotage,
+    time::Timestamp,
+};
+use serde::Serialize;
+use std::{fmt, sync::Arc};
+
+impl Lease {
+    /// The call took effect, with this result.
+    // Not an `async fn`: the result is encoded at once, so the future does not borrow it.
+    pub fn complete<T: Serialize + ?Sized>(
+        self,
+        result: &T,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
+        let body = codec::body_of(result, self.inner.granted.body_bytes_max, self.body_until());
+        self.complete_with(body)
+    }
+
+    /// The call took effect, with these bytes as its result.
+    pub async fn complete_bytes(self, result: &[u8]) -> Result<(), Error> {
+        let body = codec::body_of_bytes(result, self.inner.granted.body_bytes_max, self.body_until());
+        self.complete_with(body).await
+    }
+
+    async fn complete_with(self, body: Body) -> Result<(), Error> {
+        let (now, held) = self.now_and_held();
+        if sabotage::is_on("oversized_result_reruns") && matches!(body, Body::NotKept { .. }) {
+            return self.finish(call::release(now, &held, None)).await;
+        }
+        let record = call::complete(now, &held, body, &self.inner.granted.terms);
+        self.finish(record).await
+    }
+
+    /// The call failed for good: duplicates get this error.
+    pub async fn fail(self, error: impl fmt::Display) -> Result<(), Error> {
+        self.fail_for(Reason::Fatal, error.to_string()).await
+    }
+
+    /// Nobody knows whether the call took effect: it is not run again until somebody resolves it.
+    pub async fn fail_unknown(self, error: impl fmt::Display) -> Result<(), Error> {
+        self.fail_for(Reason::OutcomeUnknown, error.to_string()).await
+    }
+
+    async fn fail_for(self, reason: Reason, error: String) -> Result<(), Error> {
+        let (now, held) = self.now_and_held();
+        let record = call::fail(now, &held, reason, error, &self.inner.granted.terms);
+        self.finish(record).await
+    }
+
+    /// The attempt ended without an effect: the call may be run again.
+    pub async fn release(self, error: impl fmt::Display) -> Result<(), Error> {
+        self.release_for(error.to_string()).await
+    }
+
+    async fn release_for(self, error: String) -> Result<(), Error> {
+        let (now, held) = self.now_and_held();
+        self.finish(call::release(now, &held, Some(error))).await
+    }
+
+    /// Writes what a handler's error means, and gives the error that its caller sees.
+    pub(crate) async fn end_with(self, error: HandlerError) -> Error {
+        let class = error.class(self.key(), self.inner.granted.is_fatal.as_ref());
+        let key = self.key().clone();
+        let text = match error.own(&key) {
+            Some(own) if class == Class::Unknown => in_doubt(own),
+            Some(_) | None => Error::chain(&*error.source),
+        };
+        let written = match class {
+            Class::Retryable if sabotage::is_on("handler_error_completes") => self.complete(&()).await,
+            Class::Retryable => self.release_for(text).await,
+            Class::Fatal => self.fail_for(Reason::Fatal, text).await,
+            Class::Unknown => self.fail_for(Reason::OutcomeUnknown, text).await,
+            Class::NotOurs => Ok(()),
+        };
+        match written {
+            Err(lost) if lost.kind() == ErrorKind::Superseded => lost,
+            // Whether the failure was kept or not, this is what the handler said; if not, the lease lapses.
+            Ok(()) | Err(_) => told(&key, &key, error, class),
+        }
+    }
+
+    fn body_until(&self) -> Timestamp {
+        self.inner.granted.once.driver.clock.now() + self.inner.granted.terms.body_retention
+    }
+
+    fn now_and_held(&self) -> (Timestamp, Record) {
+        (self.inner.granted.once.driver.clock.now(), self.state().record.clone())
+    }
+
+    async fn finish(mut self, record: Record) -> Result<(), Error> {
+        let driver = Arc::clone(&self.inner.granted.once.driver);
+        let held = self.state().clone();
+        let since = driver.clock.monotonic();
+        if !self.is_protected() {
+            self.finished(end_of(&record), since);
+            return Ok(());
+        }
+        let write = Write {
+            key: self.key(),
+            expected: Some(held.fence),
+            record: &record,
+            in_doubt: held.in_doubt.as_ref().map(|it| &it.record),
+            until: self.write_until(&held),
+        };
+        match driver.write(write).await {
+            Written::Won(fence) => {
+                self.finished(end_of(&record), since);
+                driver.waits.tell(self.key(), || Stored { fence, record });
+                Ok(())
+            }
+            Written::Superseded => Err(self.lost()),
+            Written::Unconfirmed(error) => {
+                self.finished(End::Unconfirmed, since);
+                Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
+            }
+        }
+    }
+}
+
+/// How an attempt ended that wrote this.
+fn end_of(record: &Record) -> End {
+    match &record.state {
+        State::Completed(_) => End::Completed,
+        State::Failed { reason: Reason::OutcomeUnknown, .. } => End::Unknown,
+        State::Failed { .. } => End::Failed,
+        State::Pending { .. } | State::InProgress { .. } => End::Released,
+    }
+}
+
+/// What a call's record says when one of its effects is in doubt.
+fn in_doubt(own: &Error) -> String {
+    let detail = own.detail().unwrap_or_default();
+    own.key().map_or_else(|| detail.to_owned(), |key| doubt::blame(key, detail))
+}
+
+/// The error that the caller sees: that of an effect as it is, and the handler's as the source of one.
+pub(crate) fn told(call: &Key, about: &Key, error: HandlerError, class: Class) -> Error {
+    let is_own = error.source.is::<Error>() && error.own(call).is_some();
+    let source = match (is_own, error.source.downcast::<Error>()) {
+        (true, Ok(own)) if own.kind() == ErrorKind::Handler => {
+            return own.transient(class == Class::Retryable);
+        }
+        (true, Ok(own)) => return *own,
+        (false, Ok(foreign)) => foreign,
+        (_, Err(source)) => source,
+    };
+    let kind = match class {
+        Class::Unknown => ErrorKind::OutcomeUnknown,
+        Class::NotOurs => ErrorKind::Superseded,
+        Class::Retryable | Class::Fatal => ErrorKind::Handler,
+    };
+    let told = Error::new(kind, about.clone());
+    match class {
+        Class::Unknown => told.with_detail(Error::chain(&*source)),
+        Class::NotOurs => told,
+        Class::Retryable | Class::Fatal => told.transient(class == Class::Retryable),
+    }
+    .because(source)
+}
