@@ -1,5 +1,17 @@
 //! Where records live: the adapters of the [`Store`](semel_core::store::Store) port.
 
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
+#[cfg(feature = "firestore")]
+pub mod firestore;
 mod memory;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use memory::MemoryStore;
