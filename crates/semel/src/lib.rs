@@ -80,7 +80,7 @@ mod operator;
 mod provider;
 mod race;
 pub mod service;
-mod store;
+pub mod store;
 mod wait;
 
 pub use begin::{Begin, Failure, How, Outcome, Replay};
