@@ -41,12 +41,12 @@ const STORMY: Weather = Weather { lease: Duration::from_hours(10), pace: Pace::S
 /// Time passes so fast, and holders stand still for so long, that leases lapse while they work.
 const HASTY: Weather = Weather {
     lease: Duration::from_millis(40),
-    pace: Pace { tick_max: Duration::from_millis(6), pause_max: Duration::from_millis(120), ..Pace::STILL },
+    pace: Pace { tick: Duration::from_millis(6), pause: Duration::from_millis(120), ..Pace::STILL },
     fatal_one_in: 0,
 };
 /// Somebody sets the wall clock while the callers work, so leases seem to lapse and to grow.
 const JUMPY: Weather = Weather {
-    pace: Pace { tick_max: Duration::from_millis(2), jump_max: Duration::from_mins(1), ..Pace::STILL },
+    pace: Pace { tick: Duration::from_millis(2), jump: Duration::from_mins(1), ..Pace::STILL },
     ..HASTY
 };
 
@@ -230,7 +230,7 @@ impl Run {
         };
         rule(ended.is_ok(), ended.err().unwrap_or_default());
         // By a wall clock that was set forwards, a lease is over before its holder's own time is.
-        let is_judged = self.weather.pace.jump_max == Duration::ZERO;
+        let is_judged = self.weather.pace.jump == Duration::ZERO;
         rule(!is_judged || seen.broken.is_none(), seen.broken.as_deref().unwrap_or_default());
         rule(seen.completed.len() <= 1, "two callers completed one call");
         let mut values = seen.completed.iter().chain(&seen.replayed);
@@ -240,7 +240,7 @@ impl Run {
         let is_doubtful =
             |it: &&semel::Error| matches!(it.kind(), ErrorKind::Unconfirmed | ErrorKind::Lapsed);
         let doubtful = results.iter().filter_map(|it| it.as_ref().err()).find(is_doubtful);
-        let lapses = self.weather.pace.tick_max > Duration::ZERO;
+        let lapses = self.weather.pace.tick > Duration::ZERO;
         rule(lapses || seen.effects.len() <= 1, "two effects while no lease could lapse");
         rule(lapses || doubtful.is_none(), "a holder gave up while its lease could not lapse");
     }
@@ -249,7 +249,7 @@ impl Run {
     fn heal(&self) {
         self.chaos.calm(true);
         self.clock.advance(self.weather.lease * 2);
-        self.clock.jump(self.clock.now() + self.weather.pace.jump_max * 100);
+        self.clock.jump(self.clock.now() + self.weather.pace.jump * 100);
         let before = self.seen.borrow().completed.iter().chain(&self.seen.borrow().replayed).next().copied();
         let results = RefCell::new(Vec::new());
         let mut simulation = Simulation::new(self.clock.clone(), self.dice.clone(), Pace::STILL);

@@ -19,8 +19,7 @@ use std::{
 const CALLERS: u32 = 5;
 const SEEDS: u64 = 6_000;
 const LEASE: Duration = Duration::from_millis(60);
-const PACE: Pace =
-    Pace { tick_max: Duration::from_millis(5), pause_max: Duration::from_millis(150), ..Pace::STILL };
+const PACE: Pace = Pace { tick: Duration::from_millis(5), pause: Duration::from_millis(150), ..Pace::STILL };
 
 /// The outside.
 #[derive(Default)]

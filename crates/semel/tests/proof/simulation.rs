@@ -77,21 +77,20 @@ impl Wake for Woken {
     }
 }
 
-/// What the clock does between two turns, besides what sleepers wait for.
+/// The most that the clock does between two turns, besides what sleepers wait for.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
-    /// Most time that passes.
-    pub(crate) tick_max: Duration,
-    /// Most time that passes now and then, as when the whole machine stands still.
-    pub(crate) pause_max: Duration,
-    /// Farthest that the wall clock is set, forwards or backwards.
-    pub(crate) jump_max: Duration,
+    /// So much time passes.
+    pub(crate) tick: Duration,
+    /// So much passes now and then, as when the whole machine stands still.
+    pub(crate) pause: Duration,
+    /// So far is the wall clock set, forwards or backwards.
+    pub(crate) jump: Duration,
 }
 
 impl Pace {
     /// Nothing: time passes only when everybody waits.
-    pub(crate) const STILL: Self =
-        Self { tick_max: Duration::ZERO, pause_max: Duration::ZERO, jump_max: Duration::ZERO };
+    pub(crate) const STILL: Self = Self { tick: Duration::ZERO, pause: Duration::ZERO, jump: Duration::ZERO };
 }
 
 /// A run of callers.
@@ -134,13 +133,13 @@ impl<'a> Simulation<'a> {
 
     fn pass_time(&self) {
         if self.dice.one_in(3) {
-            self.clock.advance(self.up_to(self.pace.tick_max));
+            self.clock.advance(self.up_to(self.pace.tick));
         }
         if self.dice.one_in(40) {
-            self.clock.advance(self.up_to(self.pace.pause_max));
+            self.clock.advance(self.up_to(self.pace.pause));
         }
         if self.dice.one_in(10) {
-            let (now, far) = (self.clock.now(), self.up_to(self.pace.jump_max));
+            let (now, far) = (self.clock.now(), self.up_to(self.pace.jump));
             self.clock.jump(if self.dice.one_in(2) { now + far } else { now - far });
         }
     }
