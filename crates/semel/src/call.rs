@@ -161,6 +161,18 @@ impl Call {
     }
 
     /// Tells which of the handler's plain errors are fatal. What the handler says itself goes first.
+    ///
+    /// ```
+    /// use semel::Once;
+    /// use std::num::ParseIntError;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let call = once.call("parse", 1).is_fatal(|error| error.is::<ParseIntError>());
+    /// let error = call.run(async |_| Ok("x".parse::<u32>()?)).await.unwrap_err();
+    /// assert!(!error.is_transient());
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn is_fatal(
         self,
         is_fatal: impl Fn(&(dyn StdError + 'static)) -> bool + Send + Sync + 'static,
@@ -172,11 +184,39 @@ impl Call {
     /// shall run **unprotected** when the store cannot be reached. Such runs are counted.
     ///
     /// Without this a call whose claim cannot be stored is refused.
+    ///
+    /// ```
+    /// use semel::{How, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let cached = once.call("warm-cache", 1).fail_open().run_outcome(async |_| Ok(())).await?;
+    /// assert_eq!(cached.how, How::Fresh, "the store was there, so it was protected");
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn fail_open(self) -> Self {
         Self { fails_open: true, ..self }
     }
 
     /// Runs the handler, or gives the stored outcome of whoever ran it before.
+    ///
+    /// ```
+    /// use semel::{ErrorKind, HandlerError, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let pay = async |card: &str| {
+    ///     once.call("pay", "order-7").run(async |_| match card {
+    ///         "declined" => Err(HandlerError::fatal("card declined")),
+    ///         _ => Ok("paid".to_owned()),
+    ///     }).await
+    /// };
+    /// assert_eq!(pay("declined").await.unwrap_err().kind(), ErrorKind::Handler);
+    /// let again = pay("good").await.unwrap_err();
+    /// assert!(matches!(again.kind(), ErrorKind::FailedBefore { .. }), "it is over, and this is why");
+    /// assert_eq!(again.detail(), Some("card declined"));
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub async fn run<T, F>(self, handler: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,

@@ -202,6 +202,18 @@ impl Once {
     }
 
     /// Makes a call, or an effect, fresh again: the next claim runs it. Refused while somebody runs it.
+    ///
+    /// ```
+    /// use semel::{Key, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// once.call("add", 1).run(async |_| Ok(2)).await?;
+    /// let key = Key::new("add", 1).expect("a key");
+    /// once.forget(&key, "ann", "it was added wrongly").await?;
+    /// assert_eq!(once.call("add", 1).run(async |_| Ok(3)).await?, 3);
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub async fn forget(&self, key: &Key, by: &str, why: &str) -> Result<Receipt, Error> {
         let terms = &self.driver.defaults.terms;
         let change = |now, found: &Record| call::forget(now, found, terms);
@@ -212,6 +224,20 @@ impl Once {
     /// Ends a doubt about a call or an effect. Refused unless its outcome is unknown.
     ///
     /// An effect is named by its key: `Key::new("process-order", id)?.effect("email")?`.
+    ///
+    /// ```
+    /// use semel::{HandlerError, Key, Once, Resolution};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let doubtful = once.call("pay", 1).run(async |_| Err::<String, _>(HandlerError::unknown("cut off")));
+    /// doubtful.await.unwrap_err();
+    /// let key = Key::new("pay", 1).expect("a key");
+    /// let charged = Resolution::happened_with("ch_123").expect("a text serialises");
+    /// once.resolve(&key, charged, "ann", "found it at the provider").await?;
+    /// assert_eq!(once.call("pay", 1).run(async |_| Ok(String::new())).await?, "ch_123");
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub async fn resolve(
         &self,
         key: &Key,

@@ -25,6 +25,19 @@ impl Keyed<'_> {
     /// Sends it with its key, or gives its stored result.
     ///
     /// The request must be the same on every attempt: build it from the event, not from the time of day.
+    ///
+    /// ```
+    /// use semel::{HandlerError, Once, Provider};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let header = once.call("pay", 1).run(async |lease| {
+    ///     let charge = lease.effect("charge").keyed(Provider::STRIPE);
+    ///     Ok(charge.run(async |key| Ok::<_, HandlerError>(format!("{}: {key}", key.header_name()))).await?)
+    /// }).await?;
+    /// assert!(header.starts_with("Idempotency-Key: "));
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub async fn run<T, E, F>(self, send: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,
@@ -57,6 +70,20 @@ impl AtMostOnce<'_> {
     ///
     /// An error that `work` returns is its word that nothing happened, and allows another attempt. Where that
     /// is not sure, say [`HandlerError::unknown`].
+    ///
+    /// ```
+    /// use semel::{Classify, ErrorKind, HandlerError, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let error = once.call("greet", 1).run(async |lease| {
+    ///     let timeout = Err::<(), _>("the connection broke after the letter was sent");
+    ///     lease.effect("letter").at_most_once().run(async || timeout.unknown()).await?;
+    ///     Ok(())
+    /// }).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub async fn run<T, E, F>(self, work: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,
@@ -86,6 +113,19 @@ pub struct AtLeastOnce<'a> {
 
 impl AtLeastOnce<'_> {
     /// Runs it, or gives its stored result.
+    ///
+    /// ```
+    /// use semel::{HandlerError, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let size: u32 = once.call("report", 1).run(async |lease| {
+    ///     let render = lease.effect("render").at_least_once();
+    ///     Ok(render.run(async || Ok::<_, HandlerError>(1_024)).await?)
+    /// }).await?;
+    /// assert_eq!(size, 1_024);
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub async fn run<T, E, F>(self, work: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,
@@ -114,6 +154,20 @@ pub struct Reconcile<'a, Q> {
 
 impl<Q> Reconcile<'_, Q> {
     /// Runs it, or gives its stored result, or what the outside world says of an attempt that was interrupted.
+    ///
+    /// ```
+    /// use semel::{HandlerError, Once};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let once = Once::memory();
+    /// let shipment: String = once.call("ship", "order-7").run(async |lease| {
+    ///     let find = async || Ok::<_, HandlerError>(None::<String>); // asks the carrier
+    ///     let book = async || Ok::<_, HandlerError>("shipment-1".to_owned());
+    ///     Ok(lease.effect("book").reconcile(find).run(book).await?)
+    /// }).await?;
+    /// assert_eq!(shipment, "shipment-1");
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub async fn run<T, E, F, G>(self, work: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,

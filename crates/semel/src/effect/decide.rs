@@ -66,7 +66,13 @@ pub(crate) fn decide(
     let effect = Step { now, class, parent, terms };
     let Some(Stored { fence, record }) = found else { return effect.without_record(None) };
     if record.is_expired(now) {
-        return effect.without_record(Some(*fence));
+        return match &record.state {
+            // Somebody made it fresh again: it did not run out of memory by itself.
+            State::Failed { reason: Reason::Cancelled, .. } => effect.dispatch(Some(*fence), 0, now),
+            State::Failed { .. } | State::Pending { .. } | State::InProgress { .. } | State::Completed(_) => {
+                effect.without_record(Some(*fence))
+            }
+        };
     }
     if record.fingerprint != parent.fingerprint {
         return Decision::Mismatch;
@@ -159,6 +165,120 @@ impl Step<'_> {
             created_at: first,
             updated_at: self.now,
             expires_at: Timestamp::NEVER,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semel_core::record::{Body, NotKept};
+    use std::fmt::Write as _;
+
+    const HOUR: Duration = Duration::from_hours(1);
+    const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+    /// What is stored, by name.
+    fn found(state: State, expires_at: Timestamp, first: Timestamp) -> Stored {
+        let record = Record {
+            fingerprint: Fingerprint::EMPTY,
+            state,
+            attempts: 1,
+            created_at: first,
+            updated_at: first,
+            expires_at,
+        };
+        Stored { fence: Fence::new(7).unwrap(), record }
+    }
+
+    fn states() -> Vec<(&'static str, Option<Stored>)> {
+        let never = Timestamp::NEVER;
+        let held = State::InProgress {
+            holder: Holder(1),
+            lease_until: NOW,
+            place: Place::Here,
+            on_lapse: OnLapse::Report,
+        };
+        let pending = |error: Option<&str>| State::Pending { due_at: NOW, error: error.map(str::to_owned) };
+        let failed = |reason| State::Failed { reason, error: "no".to_owned() };
+        let done = State::Completed(Body::NotKept { cause: NotKept::TooLarge, size: 0, digest: [0; 32] });
+        vec![
+            ("absent", None),
+            ("expired", Some(found(done.clone(), NOW, NOW - HOUR))),
+            ("forgotten (operator)", Some(found(failed(Reason::Cancelled), NOW, NOW - HOUR))),
+            ("interrupted, an hour ago", Some(found(held.clone(), never, NOW - HOUR))),
+            ("interrupted, a day ago", Some(found(held, never, NOW - HOUR * 24))),
+            ("erred, an hour ago", Some(found(pending(Some("busy")), never, NOW - HOUR))),
+            ("erred, a day ago", Some(found(pending(Some("busy")), never, NOW - HOUR * 24))),
+            ("did not happen (operator)", Some(found(pending(None), never, NOW - HOUR * 24))),
+            ("completed", Some(found(done, NOW + HOUR, NOW - HOUR))),
+            ("failed", Some(found(failed(Reason::Fatal), NOW + HOUR, NOW - HOUR))),
+            ("in doubt", Some(found(failed(Reason::OutcomeUnknown), never, NOW - HOUR))),
+        ]
+    }
+
+    fn said(decision: &Decision) -> &'static str {
+        match decision {
+            Decision::Dispatch { intent, .. } if intent.created_at == NOW => "run",
+            Decision::Dispatch { .. } => "run again",
+            Decision::Ask { .. } => "ask",
+            Decision::Replay(_) => "replay",
+            Decision::Failed { reason: Reason::OutcomeUnknown, .. } | Decision::Doubt { .. } => "unknown",
+            Decision::Failed { .. } => "failed",
+            Decision::Mismatch => "mismatch",
+        }
+    }
+
+    /// The whole table, to be reviewed: what is stored, against the class, for calls of every history.
+    #[test]
+    fn what_an_effect_does_in_every_situation() {
+        let keyed = Class::Keyed { retention: HOUR * 24 };
+        let classes = [keyed, Class::Reconcile, Class::AtMostOnce, Class::AtLeastOnce];
+        let mut table = String::new();
+        for (call, is_fresh, age) in
+            [("fresh", true, 0), ("tried before", false, 1), ("tried before, 8 days old", false, 8)]
+        {
+            writeln!(
+                table,
+                "{call:<34}{:<11}{:<11}{:<14}at least once",
+                "keyed", "reconcile", "at most once"
+            )
+            .unwrap();
+            for (name, stored) in states() {
+                write!(table, "  {name:<32}").unwrap();
+                for (class, width) in classes.into_iter().zip([11, 11, 14, 0]) {
+                    let parent = Parent {
+                        fingerprint: Fingerprint::EMPTY,
+                        created_at: NOW - HOUR * 24 * age,
+                        is_fresh,
+                        place: Place::Here,
+                        holder: Holder(2),
+                    };
+                    let decision = decide(NOW, stored.as_ref(), class, &parent, &Terms::default());
+                    write!(table, "{:<width$}", said(&decision)).unwrap();
+                }
+                table.truncate(table.trim_end().len());
+                table.push('\n');
+            }
+        }
+        insta::assert_snapshot!(table);
+    }
+
+    #[test]
+    fn another_payload_of_the_call_is_a_mismatch() {
+        let parent = Parent {
+            fingerprint: Fingerprint::of_bytes(b"other"),
+            created_at: NOW,
+            is_fresh: false,
+            place: Place::Here,
+            holder: Holder(2),
+        };
+        for (name, stored) in states()
+            .into_iter()
+            .filter(|(name, _)| !["absent", "expired", "forgotten (operator)"].contains(name))
+        {
+            let decision = decide(NOW, stored.as_ref(), Class::AtLeastOnce, &parent, &Terms::default());
+            assert_eq!(decision, Decision::Mismatch, "{name}");
         }
     }
 }

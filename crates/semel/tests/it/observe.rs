@@ -163,3 +163,48 @@ fn scopes_beyond_the_limit_share_a_label() {
     assert_eq!(counts.lines().count(), semel::observe::SCOPES_MAX + 1);
     assert!(counts.contains("semel_calls_total scope=other answer=fresh: 50"), "{counts}");
 }
+
+/// Keeps the targets and messages of events, and the names of spans.
+#[derive(Clone, Default)]
+struct Seen(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Seen {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("semel")
+    }
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        self.0.lock().unwrap().push(format!("span {}", span.metadata().name()));
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = format!("{} {}:", event.metadata().level(), event.metadata().target());
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            if field.name() != "fence" {
+                write!(line, " {}={value:?}", field.name()).unwrap();
+            }
+        });
+        self.0.lock().unwrap().push(line);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn what_a_person_should_know_is_traced() {
+    let seen = Seen::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    tracing::subscriber::with_default(seen.clone(), || {
+        runtime.block_on(async {
+            let world = World::new();
+            world.call().run(async |_| Err::<(), _>(HandlerError::unknown("cut off"))).await.unwrap_err();
+            world.call().run(async |_| Ok(())).await.unwrap_err();
+            world.once.resolve(&world.key(), Resolution::happened(), "ann", "saw it").await.unwrap();
+            world.call().run(async |_| Ok(())).await.unwrap();
+            world.store.always(Fault::Before);
+            world.once.get("pay", 1).await.unwrap_err();
+        });
+    });
+    insta::assert_snapshot!(seen.0.lock().unwrap().join("\n"));
+}

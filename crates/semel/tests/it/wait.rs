@@ -126,3 +126,30 @@ async fn a_store_that_stumbles_does_not_end_a_wait() {
     world.clock.drive(lease.complete(&7)).await.unwrap();
     assert_eq!(waiter.await.unwrap().unwrap().value, 7);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_thousand_callers_on_many_threads_run_one_handler() {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+    let once = Once::memory();
+    for round in 0..20 {
+        let runs = Arc::new(AtomicU32::new(0));
+        let callers = (0..50).map(|_| {
+            let (once, runs) = (once.clone(), Arc::clone(&runs));
+            tokio::spawn(async move {
+                let call = once.call("storm", round).on_busy(OnBusy::Wait { max: MINUTE });
+                call.run(async |_| {
+                    tokio::task::yield_now().await;
+                    Ok(runs.fetch_add(1, Ordering::SeqCst))
+                })
+                .await
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            assert_eq!(caller.await.unwrap().unwrap(), 0);
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+}
