@@ -1,0 +1,1 @@
+//! Purging in the background.

@@ -1,0 +1,1 @@
+//! Every store, with trouble on the line.

@@ -1,0 +1,1 @@
+//! Processed events.

@@ -1,0 +1,1 @@
+//! Upserts and versioned writes.

@@ -1,0 +1,1 @@
+//! Outcomes committed with the user's own rows.
