@@ -56,6 +56,7 @@
 //! - [`Once::get`], [`Once::resolve`] and [`Once::forget`] are for operators.
 //! - [`service`] puts it all around a tower service.
 //! - [`observe`] lists what is counted and traced.
+//! - [`doctor`] tells what a store really promises, as it is set up.
 //!
 //! # What it does not do
 //!
@@ -66,6 +67,7 @@ mod call;
 mod cancel;
 mod clock;
 mod codec;
+pub mod doctor;
 mod driver;
 mod effect;
 mod error;

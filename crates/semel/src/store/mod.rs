@@ -7,6 +7,15 @@ pub mod firestore;
 mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(any(
+    test,
+    feature = "postgres",
+    feature = "redis",
+    feature = "nats",
+    feature = "dynamodb",
+    feature = "firestore"
+))]
+pub(crate) mod offset;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
