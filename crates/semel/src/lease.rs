@@ -27,6 +27,7 @@ use semel_core::{
     time::Timestamp,
 };
 use std::{
+    collections::HashSet,
     fmt,
     sync::{Mutex, MutexGuard},
     time::Duration,
@@ -50,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) renewing: tokio::sync::Mutex<()>,
     cancellation: Cancellation,
     /// The effects that were used in this attempt.
-    pub(crate) used: Mutex<Vec<Identity>>,
+    pub(crate) used: Mutex<HashSet<Identity>>,
     /// When the handler could begin, on the monotonic clock.
     begun_at: Duration,
     is_finished: bool,

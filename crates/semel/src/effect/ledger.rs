@@ -244,10 +244,9 @@ struct Use<'a> {
 impl<'a> Use<'a> {
     fn new(lease: &'a Lease, key: &Key) -> Result<Self, Error> {
         let mut used = lease.inner.used.lock().expect("no code panics while it holds the lock");
-        if used.contains(key.identity()) {
+        if !used.insert(*key.identity()) {
             return Err(Error::new(ErrorKind::EffectReused, key.clone()));
         }
-        used.push(*key.identity());
         Ok(Self { lease, identity: *key.identity(), is_kept: false })
     }
 
@@ -260,7 +259,7 @@ impl Drop for Use<'_> {
     fn drop(&mut self) {
         if !self.is_kept {
             let mut used = self.lease.inner.used.lock().expect("no code panics while it holds the lock");
-            used.retain(|it| *it != self.identity);
+            used.remove(&self.identity);
         }
     }
 }

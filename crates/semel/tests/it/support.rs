@@ -8,7 +8,10 @@ use semel_testkit::ManualClock;
 use std::{
     collections::VecDeque,
     pin::pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Waker},
     time::Duration,
 };
@@ -39,6 +42,8 @@ pub(crate) struct ScriptedStore {
     then: Mutex<Fault>,
     /// Every swap that was asked for, by the key and the status it would write.
     pub(crate) swaps: Mutex<Vec<String>>,
+    /// How often it was looked into.
+    pub(crate) loads: AtomicUsize,
 }
 
 impl ScriptedStore {
@@ -61,6 +66,7 @@ fn unavailable() -> StoreError {
 
 impl Store for ScriptedStore {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             match *self.then.lock().unwrap() {
                 Fault::Before | Fault::Hang => return Err(unavailable()),
@@ -115,6 +121,7 @@ impl World {
             script: Mutex::default(),
             then: Mutex::new(Fault::None),
             swaps: Mutex::default(),
+            loads: AtomicUsize::new(0),
         });
         let once = Once::from_store(store.clone());
         Self { clock, store, once }
