@@ -138,6 +138,11 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "package(semel-embedded) & (test(power_cut::no) + test(reopen::))",
     },
     Sabotage {
+        name: "embedded_moving_floor_ignored",
+        breaks: "a value that changes while it moves outlives what moved",
+        caught_by: "package(semel-embedded) & test(flush::tests)",
+    },
+    Sabotage {
         name: "embedded_recovered_unsynced",
         breaks: "what a new process shows survives a power cut",
         caught_by: "package(semel-embedded) & test(power_cut::no)",

@@ -12,7 +12,7 @@
 //! It does not know records, leases or policies: a value is bytes, an expiry, and a [`Kind`].
 
 use crate::{
-    archive::{Archive, Archived},
+    archive::{Archive, Archived, bucket_end},
     bucket::Describe,
     commit::Waiter,
     disk::Disk,
@@ -72,6 +72,8 @@ pub(crate) struct Engine {
     /// How much of the journal the OS has, in bytes since the start.
     pub(crate) written: AtomicU64,
     pub(crate) archive: Archive,
+    /// Held while files of records are made or removed.
+    pub(crate) files: Mutex<()>,
     pub(crate) spares: Spares,
     /// Wakes the syncing thread.
     pub(crate) wanted: Condvar,
@@ -105,6 +107,8 @@ pub(crate) struct State {
     pub(crate) taken: u64,
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) is_syncer_idle: bool,
+    /// Which segments are being moved into SQLite, and since when.
+    pub(crate) moving: Option<(u32, Timestamp)>,
     /// Why housekeeping could not do its work, until it can: the disk is full, most likely.
     pub(crate) trouble: Option<String>,
     /// Why the engine stopped.
@@ -200,7 +204,7 @@ impl Engine {
             let mut state = lock(&self.state);
             state.check()?;
             let (fence, floor) = match state.hot.get(change.identity) {
-                Some(entry) => (Some(entry.fence), entry.floor),
+                Some(entry) => (Some(entry.fence), state.floor_under(entry)),
                 None => match &archived {
                     Some(it) if it.version == self.archive.version() => (it.fence(), it.floor),
                     Some(_) | None => {
@@ -343,6 +347,21 @@ impl State {
                 Err(refused(format!("takes no new keys while its directory cannot grow: {cause}")))
             }
             Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What a value that takes this one's place must outlive: the bucket that this one is just moving into,
+    /// too.
+    fn floor_under(&self, entry: &Entry) -> Timestamp {
+        match self.moving {
+            Some((upto, now))
+                if entry.segment <= upto
+                    && entry.kind == Kind::Settled
+                    && !sabotage::is_on("embedded_moving_floor_ignored") =>
+            {
+                bucket_end(now, entry.expires_at, entry.floor)
+            }
+            Some(_) | None => entry.floor,
         }
     }
 

@@ -44,7 +44,14 @@ impl Engine {
     /// Moves everything in the full segments into SQLite, and frees them. Does nothing if the store closes
     /// meanwhile: the journal still has it all.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        let _files = lock(&self.files);
         let Some(moving) = self.moving() else { return Ok(()) };
+        let flushed = self.move_all(&moving);
+        lock(&self.state).moving = None;
+        flushed
+    }
+
+    fn move_all(&self, moving: &Moving) -> Result<(), StoreError> {
         // What is about to be dropped must not uncover an older value in a bucket that is over, too.
         self.archive.purge(&*self.disk, moving.now)?;
         let appended = lock(&self.state).appended;
@@ -55,14 +62,14 @@ impl Engine {
             if lock(&self.state).is_closing {
                 return Ok(());
             }
-            self.flush_shard(&moving, shard, &mut builders, &mut moved)?;
+            self.flush_shard(moving, shard, &mut builders, &mut moved)?;
         }
         let buckets: Result<Vec<_>, _> =
             builders.into_values().map(|it| it.finish(&[]).map(Arc::new)).collect();
         self.archive.replace(buckets?, &[]);
         self.forget(&moved);
-        self.log_again(&moving)?;
-        self.free(&moving)
+        self.log_again(moving)?;
+        self.free(moving)
     }
 
     /// Removes these from the map, if they still are what they were; a few at a time, to let others in.
@@ -77,11 +84,16 @@ impl Engine {
     }
 
     fn moving(&self) -> Option<Moving> {
-        let state = lock(&self.state);
+        let now = self.clock.now();
+        let mut state = lock(&self.state);
         let upto = state.tail.segment.number.checked_sub(1)?;
         let segments: HashMap<_, _> =
             state.segments.range(..=upto).map(|(number, it)| (*number, Arc::clone(it))).collect();
-        (!segments.is_empty()).then(|| Moving { upto, segments, now: self.clock.now() })
+        if segments.is_empty() {
+            return None;
+        }
+        state.moving = Some((upto, now));
+        Some(Moving { upto, segments, now })
     }
 
     fn flush_shard<'a>(
@@ -159,6 +171,7 @@ impl Engine {
 
     /// Merges the small buckets of one end, where they have become too many.
     pub(crate) fn merge(&self) -> Result<(), StoreError> {
+        let _files = lock(&self.files);
         let mut by_end: BTreeMap<Timestamp, Vec<Arc<Bucket>>> = BTreeMap::new();
         let is_small = |it: &&Arc<Bucket>| it.rows < SMALL_ROWS || it.end == Timestamp::NEVER;
         for bucket in self.archive.buckets().list.iter().filter(is_small) {
@@ -208,3 +221,6 @@ impl Moving {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,9 +195,13 @@ impl Engine {
 
     /// Removes expired buckets whole, and then expired records from the journal's map.
     pub(crate) fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
-        let mut purged = self.archive.purge(&*self.disk, expired_at)?;
+        // Who makes files at the moment removes the expired ones, too. Until then what hides one stays.
+        let (mut purged, uncovers_until) = match self.files.try_lock() {
+            Ok(_files) => (self.archive.purge(&*self.disk, expired_at)?, expired_at),
+            Err(_) => (0, Timestamp::EPOCH),
+        };
         for shard in 0..SHARDS {
-            let is_over = |it: &Entry| it.expires_at <= expired_at && it.floor <= expired_at;
+            let is_over = |it: &Entry| it.expires_at <= expired_at && it.floor <= uncovers_until;
             let gone = lock(&self.state).hot.select(shard, is_over);
             let room = (limit as usize).saturating_sub(purged);
             let gone: Vec<_> = gone.into_iter().take(room).map(|(half, it)| (half, it.fence)).collect();

@@ -96,7 +96,9 @@ fn tidy(engine: &Engine) -> Result<(), StoreError> {
         engine.flush()?;
         engine.merge()?;
     }
+    let files = lock(&engine.files);
     engine.archive.purge(&*engine.disk, engine.clock.now())?;
+    drop(files);
     for bucket in &engine.archive.buckets().list {
         if lock(&engine.state).is_closing {
             break;
