@@ -1,0 +1,139 @@
+//! What DynamoDB's errors mean, and what to do about them.
+
+use super::{STORE, layout::Layout};
+use aws_sdk_dynamodb::{
+    config::http::HttpResponse,
+    error::{ProvideErrorMetadata, SdkError},
+};
+use semel_core::store::{
+    StoreError,
+    StoreErrorKind::{self, Misconfigured, Refused, Unavailable},
+};
+use std::error::Error as StdError;
+
+/// What is being done, to which table.
+pub(super) struct Doing<'a> {
+    what: &'static str,
+    table: &'a str,
+}
+
+/// A kind of trouble, and its remedy; empty where there is none but trying again.
+type Meaning = (StoreErrorKind, &'static str);
+
+impl<'a> Doing<'a> {
+    pub(super) fn new(what: &'static str, layout: &'a Layout) -> Self {
+        Self { what, table: &layout.table }
+    }
+
+    /// It did not succeed, because of this.
+    pub(super) fn failed<E>(&self, error: SdkError<E, HttpResponse>) -> StoreError
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        let meaning = meaning(&error);
+        self.explained(meaning).because(error)
+    }
+
+    /// It did not succeed, for a reason that needs no cause.
+    pub(super) fn explained(&self, (kind, remedy): Meaning) -> StoreError {
+        let separator = if remedy.is_empty() { "" } else { ": " };
+        let context = format!("{} (table `{}`){separator}{remedy}", self.what, self.table);
+        StoreError::new(kind, STORE, context)
+    }
+}
+
+fn meaning<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Meaning {
+    const SETUP: &str = "the client is not set up: give it a region and credentials";
+    match error {
+        SdkError::ConstructionFailure(_) => (Misconfigured, SETUP),
+        SdkError::DispatchFailure(it) if it.is_user() => (Misconfigured, SETUP),
+        SdkError::ServiceError(it) => {
+            let code = it.err().code().unwrap_or_default();
+            let message = it.err().message().unwrap_or_default();
+            said(code, message).unwrap_or_else(|| of_status(it.raw().status().as_u16()))
+        }
+        // No connection, no answer in time, or one that cannot be read: it may have happened or not. The SDK's
+        // enum may grow, and what it adds is no more certain.
+        _ => (Unavailable, ""),
+    }
+}
+
+/// Whether DynamoDB refused somebody who may look at nothing but items.
+pub(super) fn is_denied<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool {
+    error.as_service_error().and_then(ProvideErrorMetadata::code) == Some("AccessDeniedException")
+}
+
+/// What a code of DynamoDB means; `None` if it is not known here.
+fn said(code: &str, message: &str) -> Option<Meaning> {
+    Some(match code {
+        "ProvisionedThroughputExceededException" | "ThrottlingException" | "RequestLimitExceeded" => {
+            (Unavailable, "throttled: raise the table's capacity if this lasts")
+        }
+        "InternalServerError"
+        | "ServiceUnavailable"
+        | "TransactionConflictException"
+        | "ReplicatedWriteConflictException"
+        | "LimitExceededException"
+        | "ResourceInUseException" => (Unavailable, ""),
+        "ResourceNotFoundException" => (
+            Misconfigured,
+            "there is no such table in this account and region, or it is being created: \
+             make it with `DynamoStore::create_table`",
+        ),
+        "AccessDeniedException" => {
+            (Refused, "not allowed: grant `dynamodb:GetItem` and `dynamodb:PutItem` on the table")
+        }
+        "UnrecognizedClientException"
+        | "InvalidSignatureException"
+        | "IncompleteSignatureException"
+        | "MissingAuthenticationTokenException"
+        | "MissingAuthenticationToken"
+        | "InvalidClientTokenId"
+        | "ExpiredTokenException" => (
+            Misconfigured,
+            "the credentials were not accepted: check them, the region, and the clock of this machine",
+        ),
+        "ValidationException" if message.contains("Item size") => {
+            (Refused, "the record is larger than the 400 KB of an item: lower `body_bytes_max`")
+        }
+        "ValidationException" => (
+            Misconfigured,
+            "the table is not laid out as the store was told: compare its key and the names of attributes",
+        ),
+        "ItemCollectionSizeLimitExceededException" => {
+            (Refused, "the table's local indexes are full: use a table without them")
+        }
+        _ => return None,
+    })
+}
+
+/// What an answer without a code that is known means.
+fn of_status(status: u16) -> Meaning {
+    match status {
+        408 | 429 | 500.. => (Unavailable, ""),
+        _ => (Refused, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throttling_is_retried_and_mistakes_are_not() {
+        let kind = |code| said(code, "").map(|(kind, _)| kind);
+        assert_eq!(kind("ThrottlingException"), Some(Unavailable));
+        assert_eq!(kind("AccessDeniedException"), Some(Refused));
+        assert_eq!(kind("ResourceNotFoundException"), Some(Misconfigured));
+        assert_eq!(kind("ValidationException"), Some(Misconfigured));
+        assert_eq!(kind("SomethingNew"), None);
+    }
+
+    #[test]
+    fn an_unknown_answer_is_judged_by_its_status() {
+        for (status, expected) in [(503, Unavailable), (500, Unavailable), (429, Unavailable), (418, Refused)]
+        {
+            assert_eq!(of_status(status).0, expected, "{status}");
+        }
+    }
+}
