@@ -31,6 +31,8 @@ use std::{
     fs::{self, File, TryLockError},
     path::Path,
     sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
 };
 use tokio::sync::oneshot;
 
@@ -275,13 +277,25 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
     parent.parent().map_or(Ok(()), |it| File::open(it).and_then(|it| it.sync_all()).map_err(failed()))
 }
 
+/// How often a directory that seems to be open elsewhere is tried again, and after how long.
+const LOCK_TRIES_MAX: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 /// Makes sure that no other process has the directory open.
 fn lock_directory(directory: &Path) -> Result<File, StoreError> {
     let shown = directory.display();
     let path = directory.join("LOCK");
     let file = File::options().write(true).create(true).truncate(false).open(path);
     let file = file.map_err(disk_error(format_args!("open the directory `{shown}`")))?;
-    match file.try_lock() {
+    let mut locked = file.try_lock();
+    for _ in 0..LOCK_TRIES_MAX {
+        // A process that was just forked to become another holds what its parent had open until it has.
+        if matches!(locked, Err(TryLockError::WouldBlock)) {
+            thread::sleep(LOCK_PAUSE);
+            locked = file.try_lock();
+        }
+    }
+    match locked {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(misconfigured(format!(
             "the directory `{shown}` is open in another process, or twice in this one: an embedded store \

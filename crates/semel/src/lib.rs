@@ -108,3 +108,8 @@ pub use semel_core::{
     store::{Store, StoreError, StoreErrorKind, Swap},
     time::{Clock, Timestamp},
 };
+
+/// The examples of the README, run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
