@@ -4,6 +4,8 @@
 //! - [`conformance`]: every rule a store must keep, as a function that takes `&dyn Store`.
 //! - [`ChaosStore`]: a store that fails before a write, loses the reply after it, and delays, by seed.
 //! - [`duplicate`]: delivers an event to a handler in every way, and reports effects that happened twice.
+//! - [`servers`]: a place of a test's own on a real database server.
+//! - [`FaultProxy`]: a line to such a server that breaks when the test says so.
 
 mod chaos;
 mod clock;
@@ -11,8 +13,14 @@ pub mod conformance;
 #[cfg(feature = "duplicate")]
 pub mod duplicate;
 mod join;
+#[cfg(feature = "servers")]
+mod proxy;
+#[cfg(feature = "servers")]
+pub mod servers;
 
 pub use chaos::{ChaosStore, Injected};
 pub use clock::ManualClock;
 #[cfg(feature = "duplicate")]
 pub use duplicate::Probe;
+#[cfg(feature = "servers")]
+pub use proxy::{Fault, FaultProxy, Traffic};
