@@ -1,1 +1,184 @@
-//! Coming.
+//! Records in Redis or Valkey, on one server or a cluster.
+//!
+//! 1. A record is one string: its fence in twenty digits, then its bytes. Its name is `prefix:{identity}`, so
+//!    that it lies in one slot of a cluster and no character of a user's key reaches the server.
+//! 2. A swap is one script and one round trip: it compares the fence, writes, sets the expiry and tells the
+//!    server's time. It is sent by its hash, and whole to a server that does not know it.
+//! 3. A fence is `max(the server's time in µs, the last + 1)`, so that it goes on growing after the record is gone.
+//! 4. Finished records are removed by the server, [`EXPIRY_MARGIN`] after they expired. Unfinished ones are never.
+//!    There is nothing to purge.
+//! 5. Leases are judged by the server's clock, learnt from every swap's reply. The servers of a cluster, and a
+//!    replica that may be promoted, should agree on the time to within the margin of
+//!    [`OnceBuilder::margin`](crate::OnceBuilder::margin).
+//! 6. A lost connection is made again by the client; every command has an end ([`RESPONSE_MAX`]).
+//!
+//! # What is promised
+//!
+//! Tier C, best effort, however it is set up. Redis acknowledges a write before its replicas have it, and with
+//! `appendfsync everysec` before its own disk has it. A failover, a power cut, a `FLUSHALL` or an eviction may
+//! forget a record that was acknowledged, and with it that a call is running or was done: **the next duplicate
+//! runs again**. A holder whose claim was forgotten is told so when it completes (its fence is gone), after its
+//! effects have happened. [`RedisStore::doctor`] shows what can be seen of it. Where a second run is not merely a
+//! nuisance, use a store of tier A, or give effects a class that survives one
+//! ([`keyed`](crate::Effect::keyed), [`reconcile`](crate::Effect::reconcile)).
+//!
+//! What the fence still gives: two holders that both believe in their lease do not both complete.
+//!
+//! It does not use replicas to read, `WAIT`, or locks over several independent servers: none of these makes an
+//! acknowledged write survive a failover.
+
+mod connection;
+mod doctor;
+mod error;
+mod script;
+
+pub use connection::{CONNECT_MAX, Connection, RESPONSE_MAX};
+pub use script::EXPIRY_MARGIN;
+
+use crate::store::offset::LearnedClock;
+use error::{misconfigured, trouble};
+use redis::{FromRedisValue, RedisError, cmd};
+use script::{Reply, Swapping, server_time};
+use semel_core::{
+    BoxFuture,
+    fence::Fence,
+    key::Key,
+    record::{Record, Stored},
+    store::{Store, StoreError, Swap},
+    time::{Clock, Timestamp},
+    wire,
+};
+use std::sync::Arc;
+
+/// What names begin with unless [`RedisStore::with_prefix`] says otherwise.
+pub const PREFIX: &str = "semel";
+/// Longest prefix, in bytes.
+pub const PREFIX_BYTES_MAX: usize = 128;
+
+/// Records in Redis or Valkey.
+///
+/// ```no_run
+/// use semel::{Once, store::redis::RedisStore};
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RedisStore::connect("redis://127.0.0.1:6379").await?.with_prefix("billing")?;
+/// println!("{}", store.doctor().await?.accepted()?);
+/// let once = Once::new(store);
+/// # Ok(()) }
+/// ```
+///
+/// For TLS (`rediss://`), add the `redis` crate to your own dependencies with its `tokio-rustls-comp` or
+/// `tokio-native-tls-comp` feature.
+#[derive(Clone)]
+pub struct RedisStore {
+    connection: Connection,
+    prefix: Arc<str>,
+    swapping: Arc<Swapping>,
+    clock: Arc<LearnedClock>,
+}
+
+impl RedisStore {
+    /// Connects to one server: `redis://user:password@host:6379/0`.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::new(connection::open(url).await?).await
+    }
+
+    /// Connects to a cluster by some of its nodes; the others are found.
+    pub async fn connect_cluster<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Self, StoreError> {
+        let urls = urls.into_iter().map(|url| url.as_ref().to_owned()).collect();
+        Self::new(connection::open_cluster(urls).await?).await
+    }
+
+    /// Over the user's own [`ConnectionManager`](redis::aio::ConnectionManager) or
+    /// [`ClusterConnection`](redis::cluster_async::ClusterConnection). Its timeouts hold: set a response timeout,
+    /// and do not read from replicas.
+    ///
+    /// Asks the server for its time.
+    pub async fn new(connection: impl Into<Connection>) -> Result<Self, StoreError> {
+        let store = Self {
+            connection: connection.into(),
+            prefix: Arc::from(PREFIX),
+            swapping: Arc::new(Swapping::new()),
+            clock: Arc::new(LearnedClock::new()),
+        };
+        store.ask_time().await?;
+        Ok(store)
+    }
+
+    /// With names that begin with this instead of [`PREFIX`]: one for each application in a database.
+    pub fn with_prefix(mut self, prefix: &str) -> Result<Self, StoreError> {
+        let is_plain = prefix.bytes().all(|it| it.is_ascii_graphic() && it != b'{' && it != b'}');
+        if prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX || !is_plain {
+            let wanted = format!("1 to {PREFIX_BYTES_MAX} visible ASCII characters without braces");
+            return Err(misconfigured(format!("choose a prefix: it must be {wanted}")));
+        }
+        self.prefix = Arc::from(prefix);
+        Ok(self)
+    }
+
+    /// The name under which the record of this key stands in Redis, for those who look with `redis-cli`.
+    pub fn name(&self, key: &Key) -> String {
+        format!("{}:{{{}}}", self.prefix, key.identity())
+    }
+
+    async fn ask_time(&self) -> Result<(), StoreError> {
+        let doing = |error: RedisError| trouble("ask for the server's time", error);
+        let sent = self.clock.monotonic();
+        let reply = self.connection.send(&cmd("TIME")).await.map_err(doing)?;
+        let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).map_err(|it| doing(it.into()))?;
+        self.clock.learn(server_time(seconds, micros), sent, self.clock.monotonic());
+        Ok(())
+    }
+
+    async fn swap_bytes(&self, swapping: script::Request<'_>) -> Result<Reply, StoreError> {
+        let doing = |error: RedisError| trouble("swap a record", error);
+        let sent = self.clock.monotonic();
+        let reply = self.swapping.send(&self.connection, &swapping).await.map_err(doing)?;
+        let reply = Reply::read(reply).map_err(doing)?;
+        self.clock.learn(reply.server_time, sent, self.clock.monotonic());
+        Ok(reply)
+    }
+}
+
+impl Store for RedisStore {
+    fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
+        Box::pin(async move {
+            let doing = |error: RedisError| trouble("load a record", error);
+            let mut command = cmd("GET");
+            command.arg(self.name(key));
+            let value = self.connection.send(&command).await.map_err(doing)?;
+            let value = Option::<Vec<u8>>::from_redis_value(value).map_err(|it| doing(it.into()))?;
+            value.map(|value| script::read(key, &value)).transpose()
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expected: Option<Fence>,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<Swap, StoreError>> {
+        Box::pin(async move {
+            let name = self.name(key);
+            let bytes = wire::encode(key, record);
+            let request =
+                script::Request { name: &name, expected, bytes: &bytes, expires_at: record.expires_at };
+            let reply = self.swap_bytes(request).await?;
+            match (reply.is_won, reply.value) {
+                (true, value) => Ok(Swap::Won(script::read_fence(value.as_deref().unwrap_or_default())?)),
+                (false, None) => Ok(Swap::Lost(None)),
+                (false, Some(value)) => Ok(Swap::Lost(Some(script::read(key, &value)?))),
+            }
+        })
+    }
+
+    /// Nothing: the server removes what has expired.
+    fn purge(&self, _expired_at: Timestamp, _limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock) as Arc<dyn Clock>
+    }
+}

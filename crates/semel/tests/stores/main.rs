@@ -6,9 +6,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cleanup;
+#[cfg(any(feature = "dynamodb", feature = "firestore"))]
+mod cloud_stub;
 mod doctor;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+#[cfg(any(feature = "redis", feature = "nats"))]
+mod end_to_end;
 mod faults;
 #[cfg(feature = "firestore")]
 mod firestore;

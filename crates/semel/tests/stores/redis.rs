@@ -1,1 +1,122 @@
 //! The Redis store, on Redis and Valkey.
+
+mod cluster;
+mod failover;
+mod server;
+mod trouble;
+
+use crate::end_to_end;
+use semel::{Key, Once, Store, store::redis::RedisStore};
+use semel_testkit::conformance;
+use std::{sync::Arc, time::Duration};
+
+/// Where `cargo xtask test` has started a server.
+fn url(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"))
+}
+
+async fn redis() -> RedisStore {
+    RedisStore::connect(&url("SEMEL_TEST_REDIS")).await.unwrap()
+}
+
+async fn valkey() -> RedisStore {
+    RedisStore::connect(&url("SEMEL_TEST_VALKEY")).await.unwrap()
+}
+
+#[tokio::test]
+async fn redis_keeps_every_rule() {
+    conformance::all(&redis().await).await;
+}
+
+#[tokio::test]
+async fn valkey_keeps_every_rule() {
+    conformance::all(&valkey().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tasks_at_once_keep_the_rules() {
+    for store in [redis().await, valkey().await] {
+        conformance::contended(Arc::new(store), |task| drop(tokio::spawn(task))).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_library_works_over_it() {
+    end_to_end::check(Arc::new(redis().await)).await;
+    end_to_end::check(Arc::new(valkey().await)).await;
+}
+
+/// What the server itself would do with the record, in milliseconds: -1 is never, -2 is no record.
+async fn pttl(url: &str, store: &RedisStore, key: &Key) -> i64 {
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    redis::cmd("PTTL").arg(store.name(key)).query_async(&mut connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_server_expires_finished_records_and_no_others() {
+    for variable in ["SEMEL_TEST_REDIS", "SEMEL_TEST_VALKEY"] {
+        let store = RedisStore::connect(&url(variable)).await.unwrap();
+        let once = Once::builder().retention(Duration::from_hours(1)).store(store.clone());
+        let key = Key::new("expiry", fastrand::u64(..)).unwrap();
+        assert_eq!(pttl(&url(variable), &store, &key).await, -2);
+        let semel::Begin::Run(lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
+        assert_eq!(pttl(&url(variable), &store, &key).await, -1, "an unfinished record never expires");
+        lease.complete("done").await.unwrap();
+        let left = pttl(&url(variable), &store, &key).await;
+        let (hour, margin) = (3_600_000, 600_000);
+        assert!((hour..=hour + margin + 1_000).contains(&left), "expires in {left} ms");
+        once.forget(&key, "ann", "a test").await.unwrap();
+        let left = pttl(&url(variable), &store, &key).await;
+        assert!((1..=margin).contains(&left), "what is forgotten stays for the margin, not {left} ms");
+        let semel::Begin::Run(_lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
+        assert_eq!(pttl(&url(variable), &store, &key).await, -1, "it is unfinished again");
+    }
+}
+
+#[tokio::test]
+async fn a_fence_grows_after_the_record_was_removed() {
+    let server = server::Server::start(&[]);
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let once = Once::new(store.clone());
+    let mut last = None;
+    for _ in 0..100 {
+        let outcome = once.call("removed", 1).run_outcome(async |_| Ok(())).await.unwrap();
+        assert_eq!(outcome.how, semel::How::Fresh);
+        assert!(last < Some(outcome.fence), "{last:?} was followed by {}", outcome.fence);
+        last = store.load(&Key::new("removed", 1).unwrap()).await.unwrap().map(|it| it.fence);
+        server.ask::<()>("FLUSHALL").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_script_is_sent_it_again() {
+    let server = server::Server::start(&[]);
+    let once = Once::new(RedisStore::connect(&server.url()).await.unwrap());
+    for id in 0..3 {
+        server.ask::<()>("SCRIPT FLUSH").await.unwrap();
+        assert_eq!(once.call("script", id).run(async |_| Ok(id)).await.unwrap(), id);
+    }
+}
+
+#[tokio::test]
+async fn applications_with_different_prefixes_do_not_meet() {
+    let (billing, shipping) =
+        (redis().await.with_prefix("billing").unwrap(), redis().await.with_prefix("shipping").unwrap());
+    let id = fastrand::u64(..);
+    assert_eq!(Once::new(billing).call("prefix", id).run(async |_| Ok(1)).await.unwrap(), 1);
+    assert_eq!(Once::new(shipping.clone()).call("prefix", id).run(async |_| Ok(2)).await.unwrap(), 2);
+    let key = Key::new("prefix", id).unwrap();
+    assert_eq!(shipping.name(&key), format!("shipping:{{{}}}", key.identity()));
+}
+
+/// Leases are judged by the server's clock, which may be far from ours.
+#[tokio::test]
+async fn the_clock_is_the_servers() {
+    let store = redis().await;
+    let client = redis::Client::open(url("SEMEL_TEST_REDIS")).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await.unwrap();
+    let theirs = seconds * 1_000 + micros / 1_000;
+    assert!(store.clock().now().as_millis().abs_diff(theirs) < 1_000);
+}
