@@ -56,7 +56,8 @@
 //! - [`Once::get`], [`Once::resolve`] and [`Once::forget`] are for operators.
 //! - [`service`] puts it all around a tower service.
 //! - [`observe`] lists what is counted and traced.
-//! - [`doctor`] tells what a store really promises, as it is set up.
+//! - [`processed`] is the simple form: was this event processed, and run this for it once.
+//! - [`cleanup`] purges in the background; [`doctor`] tells what a store really promises, as it is set up.
 //!
 //! # What it does not do
 //!
@@ -65,6 +66,7 @@
 mod begin;
 mod call;
 mod cancel;
+pub mod cleanup;
 mod clock;
 mod codec;
 pub mod doctor;
@@ -79,6 +81,7 @@ mod nonce;
 pub mod observe;
 mod once;
 mod operator;
+pub mod processed;
 mod provider;
 mod race;
 pub mod service;
