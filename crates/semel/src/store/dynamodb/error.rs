@@ -3,7 +3,7 @@
 use super::{STORE, layout::Layout};
 use aws_sdk_dynamodb::{
     config::http::HttpResponse,
-    error::{ProvideErrorMetadata, SdkError},
+    error::{ConnectorError, ProvideErrorMetadata, SdkError},
 };
 use semel_core::store::{
     StoreError,
@@ -46,7 +46,9 @@ fn meaning<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Meanin
     const SETUP: &str = "the client is not set up: give it a region and credentials";
     match error {
         SdkError::ConstructionFailure(_) => (Misconfigured, SETUP),
-        SdkError::DispatchFailure(it) if it.is_user() => (Misconfigured, SETUP),
+        SdkError::DispatchFailure(it) if it.is_user() || it.as_connector_error().is_some_and(is_unsigned) => {
+            (Misconfigured, SETUP)
+        }
         SdkError::ServiceError(it) => {
             let code = it.err().code().unwrap_or_default();
             let message = it.err().message().unwrap_or_default();
@@ -56,6 +58,12 @@ fn meaning<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Meanin
         // enum may grow, and what it adds is no more certain.
         _ => (Unavailable, ""),
     }
+}
+
+/// Whether the request was not sent because nobody could sign it. The SDK has no type for that which others may
+/// name; where its words change, the error is one to retry, which is harmless.
+fn is_unsigned(error: &ConnectorError) -> bool {
+    error.source().is_some_and(|it| it.to_string().starts_with("failed to select an auth scheme"))
 }
 
 /// Whether DynamoDB refused somebody who may look at nothing but items.
@@ -107,11 +115,13 @@ fn said(code: &str, message: &str) -> Option<Meaning> {
     })
 }
 
-/// What an answer without a code that is known means.
+/// What an answer without a code that is known means. A success that cannot be read may be one.
 fn of_status(status: u16) -> Meaning {
     match status {
-        408 | 429 | 500.. => (Unavailable, ""),
-        _ => (Refused, ""),
+        400..=407 | 409..=428 | 430..=499 => {
+            (Refused, "something between here and DynamoDB may have said so")
+        }
+        _ => (Unavailable, ""),
     }
 }
 
@@ -131,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_unknown_answer_is_judged_by_its_status() {
-        for (status, expected) in [(503, Unavailable), (500, Unavailable), (429, Unavailable), (418, Refused)]
+        for (status, expected) in [(503, Unavailable), (200, Unavailable), (429, Unavailable), (418, Refused)]
         {
             assert_eq!(of_status(status).0, expected, "{status}");
         }
