@@ -8,11 +8,14 @@
 
 mod bench;
 mod sabotage;
+mod servers;
 mod shell;
 mod steps;
+mod stores;
 mod test;
 mod tidy;
 
+use servers::Kind;
 use shell::Failure;
 use std::process::ExitCode;
 
@@ -20,19 +23,31 @@ const HELP: &str = "\
 Usage: cargo xtask <command>
 
 Commands:
-  test               everything that must pass: tools, format, lints, tidy, tests, docs, examples, sabotages
+  test [--without …] everything that must pass: tools, format, lints, tidy, tests, stores, docs, examples, sabotages
+  servers [--without …] [command …]
+                     starts the servers that tests of the stores need, and runs the command beside them; without
+                     one, prints where they are, and keeps them until it is interrupted
   tidy               house rules that no compiler checks
   sabotage [name]    switches on every seeded bug in turn, or the one of this name, and demands that a test fails
   bench embedded …   measures the embedded store; what follows is passed on (`--help` lists it)
   bench service      measures what the tower layer adds to a call, on the memory store
   help               this text
+
+Options:
+  --without a,b      leaves these servers out, for a desk that does not have them: postgres, redis, valkey, nats,
+                     dynamodb, firestore
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
-        ["test"] => test::run(),
+        ["test"] => test::run(Vec::new()),
+        ["test", "--without", list] => Kind::parse_list(list).and_then(test::run),
+        ["servers", "--without", list, ref command @ ..] => {
+            Kind::parse_list(list).and_then(|without| servers::run(&without, command))
+        }
+        ["servers", ref command @ ..] => servers::run(&[], command),
         ["tidy"] => tidy::run(),
         ["sabotage"] => sabotage::run(None),
         ["sabotage", name] => sabotage::run(Some(name)),

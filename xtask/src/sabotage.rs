@@ -7,7 +7,7 @@
 //! It does not judge tests by how many bugs they catch: one is enough.
 
 use crate::{
-    shell::{Captured, Failure, capture, cargo, root, run as run_command, works},
+    shell::{Captured, Failure, capture, cargo, run as run_command, target, works},
     steps::seconds,
 };
 use semel_core::sabotage::{ALL, Sabotage};
@@ -99,7 +99,7 @@ fn keep(name: &str, command: &mut Command) -> Result<PathBuf, Failure> {
     if captured.code != Some(0) {
         return Err(Failure::no(format!("the tests cannot be built:\n{}", captured.stderr)));
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target = target();
     let path = target.join(name);
     let written = fs::create_dir_all(&target).and_then(|()| fs::write(&path, captured.stdout));
     written.map_err(|error| unwritable(&path, &error))?;

@@ -41,6 +41,11 @@ pub(crate) fn root() -> PathBuf {
     here.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
+/// Where cargo builds, and where this program keeps what it needs again.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// A call of cargo with these arguments.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     // The cargo that runs this, so that a toolchain chosen by `+name` is kept.
@@ -88,6 +93,7 @@ fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
 }
 
 fn line(command: &Command) -> String {
-    let arguments = command.get_args().map(|it| it.to_string_lossy().into_owned());
-    std::iter::once("cargo".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }

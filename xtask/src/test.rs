@@ -3,32 +3,46 @@
 //! 1. Tools first: what can be installed is, what cannot is named with its remedy.
 //! 2. Cheap checks before dear ones; a failed step does not hide the next one's findings.
 //! 3. Every example is a program that checks itself, and is run.
+//! 4. What a developer left out is said after the verdict.
 
 use crate::{
     sabotage,
+    servers::Kind,
     shell::{Failure, cargo, root, run as run_command, works},
     steps::Steps,
+    stores::{self, StoreTests},
     tidy,
 };
 
-pub(crate) fn run() -> Result<(), Failure> {
+pub(crate) fn run(without: Vec<Kind>) -> Result<(), Failure> {
     let has_nextest = tools()?;
+    let store_tests = StoreTests::without(without);
     let mut steps = Steps::default();
     steps.step("fmt", || run_command(&mut cargo(&["fmt", "--all", "--check"])));
     steps.step("tidy", tidy::run);
     steps.step("clippy", || {
-        run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+        let all = ["--workspace", "--all-targets", "--features", &stores::features()];
+        run_command(cargo(&["clippy"]).args(all).args(["--", "-D", "warnings"]))
     });
-    steps.step("features", bare_packages);
+    steps.step("features", || {
+        bare_packages()?;
+        stores::each_alone()
+    });
     steps.step("test", || unit_tests(has_nextest));
-    steps.step("doctest", || run_command(&mut cargo(&["test", "--quiet", "--doc", "--workspace"])));
+    steps.step("stores", || store_tests.run());
+    steps.step("doctest", || {
+        let all = ["--doc", "--workspace", "--features", &stores::features()];
+        run_command(cargo(&["test", "--quiet"]).args(all))
+    });
     steps.step("doc", || {
-        let mut command = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
-        run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
+        let all = ["--workspace", "--no-deps", "--features", &stores::features()];
+        run_command(cargo(&["doc", "--quiet"]).args(all).env("RUSTDOCFLAGS", "-D warnings"))
     });
     steps.step("examples", examples);
     steps.step("sabotage", || sabotage::run(None));
-    steps.finish()
+    let verdict = steps.finish();
+    store_tests.say_what_was_left_out();
+    verdict
 }
 
 /// Checks what the steps need; says whether nextest is there.

@@ -65,11 +65,6 @@ pub fn valkey() -> Redis {
     Redis { url: variable("SEMEL_TEST_VALKEY"), prefix: fresh_name() }
 }
 
-/// A fresh prefix on the cluster of which `SEMEL_TEST_REDIS_CLUSTER` names one node.
-pub fn redis_cluster() -> Redis {
-    Redis { url: variable("SEMEL_TEST_REDIS_CLUSTER"), prefix: fresh_name() }
-}
-
 /// A bucket's name on a NATS server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nats {

@@ -1,0 +1,129 @@
+//! The stores: each feature on its own, and all of them against their servers.
+//!
+//! 1. Each feature passes the lints alone, and brings the crates of no other store.
+//! 2. The tests of all stores are one binary, run once beside all servers.
+//! 3. What was left out is said last, in capitals: a run without a server proves nothing about its store.
+
+use crate::{
+    servers::{Kind, Servers},
+    shell::{Failure, capture, cargo, run},
+};
+use std::cell::RefCell;
+
+/// A store's feature, the servers it is tested on, and crates that only it brings.
+struct Store {
+    feature: &'static str,
+    servers: &'static [Kind],
+    crates: &'static [&'static str],
+}
+
+const STORES: [Store; 6] = [
+    Store { feature: "postgres", servers: &[Kind::Postgres], crates: &["sqlx-postgres"] },
+    Store { feature: "sqlite", servers: &[], crates: &["sqlx-sqlite", "libsqlite3-sys"] },
+    Store { feature: "redis", servers: &[Kind::Redis], crates: &["redis"] },
+    Store { feature: "nats", servers: &[Kind::Nats], crates: &["async-nats"] },
+    Store { feature: "dynamodb", servers: &[Kind::DynamoDb], crates: &["aws-"] },
+    Store { feature: "firestore", servers: &[Kind::Firestore], crates: &["gcp-", "google-", "firestore"] },
+];
+
+/// The features of all stores, as cargo wants them for the whole workspace.
+pub(crate) fn features() -> String {
+    STORES.map(|it| format!("semel/{}", it.feature)).join(",")
+}
+
+/// Each feature is enough for itself, and none brings another's crates.
+pub(crate) fn each_alone() -> Result<(), Failure> {
+    for Store { feature, .. } in &STORES {
+        let bare = ["-p", "semel", "--no-default-features", "--features", feature];
+        run(cargo(&["clippy", "--quiet"]).args(bare).args(["--", "-D", "warnings"]))?;
+        let tree = capture(cargo(&["tree", "--edges", "normal", "--prefix", "none"]).args(bare))?;
+        if tree.code != Some(0) {
+            return Err(Failure::no(format!("`cargo tree` failed: {}", tree.stderr.trim())));
+        }
+        let strays = strays(feature, &tree.stdout);
+        if !strays.is_empty() {
+            return Err(Failure::no(format!("feature `{feature}` brings {}", strays.join(", "))));
+        }
+        println!("    {feature}: stands alone");
+    }
+    Ok(())
+}
+
+/// Crates in this list that belong to another feature.
+fn strays<'a>(feature: &str, tree: &'a str) -> Vec<&'a str> {
+    let others: Vec<_> =
+        STORES.iter().filter(|it| it.feature != feature).flat_map(|it| it.crates.iter().copied()).collect();
+    let is_stray = |name: &&str| {
+        others.iter().any(|other| if other.ends_with('-') { name.starts_with(other) } else { name == other })
+    };
+    let mut names: Vec<_> =
+        tree.lines().filter_map(|it| it.split_whitespace().next()).filter(is_stray).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The tests of the stores beside their servers, and what was left out of them.
+pub(crate) struct StoreTests {
+    without: Vec<Kind>,
+    left_out: RefCell<Vec<Kind>>,
+}
+
+impl StoreTests {
+    pub(crate) fn without(without: Vec<Kind>) -> Self {
+        Self { left_out: RefCell::new(without.clone()), without }
+    }
+
+    /// Starts the servers, runs the tests, and stops the servers whatever came of them.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let servers = Servers::start(&self.without)?;
+        self.left_out.borrow_mut().extend(servers.missing());
+        let left_out = self.left_out.borrow();
+        let mut command = cargo(&["nextest", "run", "-p", "semel", "--test", "stores", "--no-fail-fast"]);
+        command.args(["--features", &tested_features(&left_out)]).envs(servers.variables());
+        if let Some(filter) = filter(&left_out) {
+            command.args(["-E", &filter]);
+        }
+        run(&mut command)
+    }
+
+    /// Says loudly which servers the tests had to do without.
+    pub(crate) fn say_what_was_left_out(&self) {
+        for kind in self.left_out.borrow().iter() {
+            println!("LEFT OUT: the tests on {}. This run says nothing about that store.", kind.name());
+        }
+    }
+}
+
+/// The features of the stores whose servers are there.
+fn tested_features(left_out: &[Kind]) -> String {
+    let is_tested = |it: &&Store| !it.servers.iter().any(|server| left_out.contains(server));
+    STORES.iter().filter(is_tested).map(|it| it.feature).collect::<Vec<_>>().join(",")
+}
+
+/// Some tests need a server beyond the one of their feature; such tests are named after it.
+fn filter(left_out: &[Kind]) -> Option<String> {
+    let tests: Vec<_> = left_out.iter().map(|it| format!("test({})", it.name())).collect();
+    (!tests.is_empty()).then(|| format!("not ({})", tests.join(" | ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_of_another_store_is_a_stray() {
+        let tree =
+            "semel v0.1.0\nsqlx-postgres v0.9.0\naws-config v1.2.3\naws-config v1.2.3 (*)\nredis v1.0.0\n";
+        assert_eq!(strays("postgres", tree), ["aws-config", "redis"]);
+        assert_eq!(strays("redis", tree), ["aws-config", "sqlx-postgres"]);
+        assert!(strays("sqlite", "semel v0.1.0\nlibsqlite3-sys v0.37.0\naws\n").is_empty());
+    }
+
+    #[test]
+    fn a_server_that_is_left_out_takes_its_feature_and_its_tests_with_it() {
+        assert_eq!(tested_features(&[Kind::Nats, Kind::Valkey]), "postgres,sqlite,redis,dynamodb,firestore");
+        assert_eq!(filter(&[Kind::Nats, Kind::Valkey]).as_deref(), Some("not (test(nats) | test(valkey))"));
+        assert_eq!(filter(&[]), None);
+    }
+}
