@@ -277,17 +277,7 @@ impl Call {
     }
 
     async fn answered(self) -> Result<Begin, Error> {
-        let key = self.key.clone().map_err(Error::bad_key)?;
-        let fingerprint = self
-            .fingerprint
-            .clone()
-            .map_err(|detail| Error::new(ErrorKind::InvalidPayload, key.clone()).with_detail(detail))?;
-        let call = call::Call {
-            fingerprint,
-            holder: self.holder.unwrap_or_else(crate::nonce::holder),
-            place: self.place,
-            on_lapse: self.on_lapse,
-        };
+        let (key, call) = self.described()?;
         let driver = Arc::clone(&self.once.driver);
         let (scope, since) = (driver.store.scope(&key), driver.clock.monotonic());
         let took = || driver.clock.monotonic().saturating_sub(since);
@@ -370,6 +360,23 @@ impl Call {
             Claim::Busy { until } => Begin::Busy { key, until },
             Claim::Mismatch => Begin::Mismatch { key },
         }
+    }
+
+    /// What was described, if it is a call.
+    pub(crate) fn described(&self) -> Result<(Key, call::Call), Error> {
+        let key = self.key.clone().map_err(Error::bad_key)?;
+        let fingerprint = self
+            .fingerprint
+            .clone()
+            .map_err(|detail| Error::new(ErrorKind::InvalidPayload, key.clone()).with_detail(detail))?;
+        let holder = self.holder.unwrap_or_else(crate::nonce::holder);
+        Ok((key, call::Call { fingerprint, holder, place: self.place, on_lapse: self.on_lapse }))
+    }
+
+    /// On what terms it is run in a transaction.
+    pub(crate) fn granted_for(self, key: Key) -> Granted {
+        let scope = self.once.driver.store.scope(&key);
+        self.granted(key, scope)
     }
 
     fn fails_open(&self) -> bool {

@@ -55,6 +55,7 @@
 //! - [`Call::begin`] and [`Lease::hold`] are for those who drive a call by hand.
 //! - [`Once::get`], [`Once::resolve`] and [`Once::forget`] are for operators.
 //! - [`service`] puts it all around a tower service.
+//! - [`Call::run_in`] and [`Lease::complete_in`] commit an outcome with the user's own rows.
 //! - [`observe`] lists what is counted and traced.
 //! - [`processed`] is the simple form: was this event processed, and run this for it once.
 //! - [`cleanup`] purges in the background; [`doctor`] tells what a store really promises, as it is set up.
@@ -86,6 +87,7 @@ mod provider;
 mod race;
 pub mod service;
 pub mod store;
+mod transaction;
 mod wait;
 
 pub use begin::{Begin, Failure, How, Outcome, Replay};
@@ -100,6 +102,7 @@ pub use once::{BODY_BYTES_MAX, Once, OnceBuilder, WAIT_MAX};
 pub use operator::{Receipt, Resolution, Snapshot};
 pub use provider::{IdempotencyKey, OnMismatch, Provider};
 pub use store::MemoryStore;
+pub use transaction::{BeginIn, InTransaction};
 
 pub use semel_core::{
     BoxFuture,

@@ -1,0 +1,123 @@
+//! How a store finds its tables.
+
+use super::{
+    PostgresStore, Shared,
+    error::{misconfigured, told},
+    lane, schema,
+    statements::{Statements, Waiting},
+};
+use crate::store::{
+    offset::LearnedClock,
+    sql::{ACQUIRE_MAX, Lanes, Table},
+};
+use semel_core::{store::StoreError, time::Clock};
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use std::{str::FromStr, sync::Arc};
+
+/// Most connections of a pool that the store makes itself, unless it is told otherwise.
+const CONNECTIONS_MAX: u32 = 16;
+
+/// Where a [`PostgresStore`] keeps its records, and how it gets there.
+///
+/// ```no_run
+/// use semel::store::postgres::PostgresStore;
+/// # async fn f() -> Result<(), semel::StoreError> {
+/// let store = PostgresStore::builder()
+///     .schema("billing")      // several applications in one database
+///     .table("semel_records")
+///     .create()               // makes or migrates the tables, if they are not as they should be
+///     .connect("postgres://billing:secret@db/shop")
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder builds nothing until it is connected"]
+pub struct PostgresBuilder {
+    schema: Option<String>,
+    table: Option<String>,
+    connections_max: Option<u32>,
+    creates: bool,
+}
+
+impl PostgresBuilder {
+    /// The schema (name space) that the tables are in; the connection's `search_path` decides unless this is
+    /// set. It must exist.
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = Some(schema.into());
+        self
+    }
+
+    /// The table's name; `semel_records` unless set. Its sequence, index and version stand beside it, under names
+    /// that begin with it.
+    pub fn table(mut self, table: impl Into<String>) -> Self {
+        self.table = Some(table.into());
+        self
+    }
+
+    /// Most connections that [`PostgresBuilder::connect`] opens; 16 unless set.
+    pub fn connections_max(mut self, connections: u32) -> Self {
+        self.connections_max = Some(connections);
+        self
+    }
+
+    /// Makes the tables if they are not there, and brings older ones up to date, before the store is used. The
+    /// user must be allowed to.
+    pub fn create(mut self) -> Self {
+        self.creates = true;
+        self
+    }
+
+    /// What [`PostgresBuilder::create`] would do, as SQL for a DBA. It may be run again.
+    ///
+    /// ```
+    /// use semel::store::postgres::PostgresStore;
+    /// let sql = PostgresStore::builder().table("orders_semel").schema_sql()?;
+    /// assert!(sql.contains("CREATE TABLE IF NOT EXISTS \"orders_semel\""));
+    /// # Ok::<(), semel::StoreError>(())
+    /// ```
+    pub fn schema_sql(&self) -> Result<String, StoreError> {
+        Ok(schema::sql(&self.checked()?))
+    }
+
+    /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
+    pub async fn connect(self, url: &str) -> Result<PostgresStore, StoreError> {
+        let options = PgConnectOptions::from_str(url).map_err(|error| told("reading the URL", error))?;
+        let pool = PgPoolOptions::new()
+            .max_connections(self.connections_max.unwrap_or(CONNECTIONS_MAX).max(1))
+            .acquire_timeout(ACQUIRE_MAX);
+        self.pool(pool.connect_lazy_with(options)).await
+    }
+
+    /// Uses this pool, and makes sure that the tables are as they should be. At most three quarters of its
+    /// connections are used at once.
+    pub async fn pool(self, pool: PgPool) -> Result<PostgresStore, StoreError> {
+        let table = self.checked()?;
+        let clock = Arc::new(LearnedClock::new());
+        let mut connection = lane::acquire(&pool).await?;
+        if self.creates {
+            schema::migrate(&mut connection, &table).await?;
+        }
+        let sent = clock.monotonic();
+        let seen = schema::check(&mut connection, &table).await?;
+        clock.learn(seen.now, sent, clock.monotonic());
+        let lanes_max = (pool.options().get_max_connections() as usize * 3 / 4).max(1);
+        let shared = Shared {
+            statements: Arc::new(Statements::new(&table, Arc::clone(&clock), Waiting::Bounded)),
+            within: Statements::new(&table, Arc::clone(&clock), Waiting::Theirs),
+            lanes: Lanes::new(lanes_max),
+            pool,
+            clock,
+        };
+        Ok(PostgresStore { shared: Arc::new(shared) })
+    }
+
+    fn checked(&self) -> Result<Table, StoreError> {
+        if self.connections_max == Some(0) {
+            return Err(misconfigured("a pool of no connections cannot be used: allow at least one"));
+        }
+        Table::new(super::error::STORE, self.schema.as_deref(), self.table.as_deref())
+    }
+}

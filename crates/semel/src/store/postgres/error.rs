@@ -1,0 +1,86 @@
+//! What PostgreSQL says, as what to do about it.
+
+use semel_core::store::{StoreError, StoreErrorKind};
+
+pub(super) const STORE: &str = "postgres";
+
+/// What went wrong while doing this.
+pub(super) fn told(doing: &str, error: sqlx::Error) -> StoreError {
+    let (kind, remedy) = diagnosis(&error);
+    StoreError::new(kind, STORE, format!("{doing}: {remedy}")).because(error)
+}
+
+pub(super) fn misconfigured(context: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, STORE, context)
+}
+
+/// Whether the statement did nothing and may simply be sent again: two transactions were in each other's way.
+pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
+    matches!(code(error).as_deref(), Some("40001" | "40P01"))
+}
+
+/// Whether the connection may be used again.
+pub(super) fn is_answer(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some()
+}
+
+pub(super) fn code(error: &sqlx::Error) -> Option<String> {
+    error.as_database_error().and_then(|it| it.code()).map(std::borrow::Cow::into_owned)
+}
+
+fn diagnosis(error: &sqlx::Error) -> (StoreErrorKind, &'static str) {
+    use StoreErrorKind::{Corrupt, Misconfigured, Unavailable};
+    match error {
+        sqlx::Error::Database(_) => by_code(code(error).unwrap_or_default().as_str()),
+        sqlx::Error::Configuration(_) => {
+            (Misconfigured, "the URL is not understood; wanted `postgres://user:password@host/database`")
+        }
+        sqlx::Error::Tls(_) => (Misconfigured, "TLS failed; check `sslmode`, and sqlx's `tls-…` features"),
+        sqlx::Error::PoolTimedOut => {
+            (Unavailable, "no connection became free in time; enlarge the pool, or hold connections for less")
+        }
+        sqlx::Error::PoolClosed => {
+            (Misconfigured, "the pool was closed; keep it open while the store is used")
+        }
+        sqlx::Error::ColumnNotFound(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+            (Corrupt, "the table is not as Semel made it")
+        }
+        _ => (Unavailable, "the server could not be reached, or hung up; try again"),
+    }
+}
+
+/// By SQLSTATE, the most special first.
+fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
+    use StoreErrorKind::{Corrupt, Misconfigured, Refused, Unavailable};
+    let class = code.get(..2).unwrap_or_default();
+    match (code, class) {
+        ("25006", _) => (Refused, "the server is read-only, a replica perhaps; connect to the primary"),
+        ("42501", _) => (
+            Refused,
+            "the user lacks the right; grant SELECT, INSERT, UPDATE, DELETE, and USAGE on the sequence",
+        ),
+        ("53100", _) => (Refused, "the server's disk is full; make room"),
+        ("42P01" | "3F000", _) => (
+            Misconfigured,
+            "the table is missing; connect with `PostgresStore::builder().create()`, or run `schema_sql()`",
+        ),
+        ("42703", _) => (Misconfigured, "the table has other columns than Semel's; use a name of its own"),
+        ("3D000", _) => (Misconfigured, "there is no such database; create it, or mend the URL"),
+        ("22021" | "22P05", _) => {
+            (Misconfigured, "the database cannot hold Unicode; create it with the encoding UTF8")
+        }
+        ("55P03" | "57014", _) => {
+            (Unavailable, "another transaction holds the record for too long; try again")
+        }
+        ("40001" | "40P01", _) => {
+            (Unavailable, "other transactions were in the way, again and again; try again")
+        }
+        (_, "28") => (Misconfigured, "the server does not let this user in; check the user and the password"),
+        (_, "08" | "40" | "53" | "57" | "58") => (Unavailable, "the server cannot answer now; try again"),
+        (_, "XX") => (Corrupt, "the server says that its data is damaged; look at its log"),
+        (_, "42" | "26" | "34") => {
+            (Misconfigured, "the server does not understand the statement; is it PostgreSQL 12 or newer?")
+        }
+        _ => (Refused, "the server refused"),
+    }
+}

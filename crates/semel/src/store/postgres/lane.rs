@@ -1,0 +1,141 @@
+//! One connection that carries requests.
+//!
+//! 1. It is held while there are requests, but for [`REQUESTS_MAX`] of them at most: others want the pool, too.
+//! 2. A request that is in other transactions' way (deadlock, serialization failure) did nothing, and is sent
+//!    again, [`SENDS_MAX`] times at most.
+//! 3. A connection that does not answer in time is given up, not given back.
+
+use super::{
+    error::{STORE, is_answer, is_conflict, told},
+    statements::Statements,
+};
+use crate::store::sql::{ACQUIRE_MAX, ANSWER_MAX, Change, Lane, Row, Swapped};
+use semel_core::store::{StoreError, StoreErrorKind};
+use sqlx::{PgConnection, PgPool, Postgres, pool::PoolConnection};
+use std::sync::Arc;
+use tokio::{sync::oneshot, time::timeout};
+
+/// Most requests that a lane carries before it gives its connection back.
+const REQUESTS_MAX: u32 = 256;
+/// Most times that a request is sent which did nothing because of others.
+const SENDS_MAX: u32 = 4;
+
+type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// What a connection is asked.
+pub(super) enum Request {
+    Load { identity: [u8; 32], reply: Reply<Option<Row>> },
+    Swap { change: Change, reply: Reply<Swapped> },
+}
+
+impl Request {
+    fn is_forsaken(&self) -> bool {
+        match self {
+            Self::Load { reply, .. } => reply.is_closed(),
+            Self::Swap { reply, .. } => reply.is_closed(),
+        }
+    }
+
+    fn refuse(self, error: StoreError) {
+        match self {
+            Self::Load { reply, .. } => drop(reply.send(Err(error))),
+            Self::Swap { reply, .. } => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+/// Whether the connection is good for another request.
+enum Left {
+    Good,
+    Broken,
+}
+
+/// Carries requests until none is left.
+pub(super) async fn serve(mut lane: Lane<Request>, pool: PgPool, statements: Arc<Statements>) {
+    while let Some(request) = lane.next() {
+        if request.is_forsaken() {
+            continue;
+        }
+        match acquire(&pool).await {
+            Ok(connection) => carry(&mut lane, connection, request, &statements).await,
+            Err(error) => request.refuse(error),
+        }
+    }
+}
+
+/// A connection of the pool, in bounded time.
+pub(super) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreError> {
+    match timeout(ACQUIRE_MAX, pool.acquire()).await {
+        Ok(acquired) => acquired.map_err(|error| told("connecting", error)),
+        Err(_) => Err(told("connecting", sqlx::Error::PoolTimedOut)),
+    }
+}
+
+async fn carry(
+    lane: &mut Lane<Request>,
+    mut connection: PoolConnection<Postgres>,
+    mut request: Request,
+    statements: &Statements,
+) {
+    for carried in 1.. {
+        if let Left::Broken = perform(&mut connection, request, statements).await {
+            connection.close_on_drop();
+            return;
+        }
+        if carried == REQUESTS_MAX {
+            return;
+        }
+        match lane.next() {
+            Some(next) => request = next,
+            None => return,
+        }
+    }
+}
+
+async fn perform(connection: &mut PgConnection, request: Request, statements: &Statements) -> Left {
+    match request {
+        Request::Load { identity, reply } => {
+            let asked = timeout(ANSWER_MAX, statements.load(connection, &identity)).await;
+            answered("loading a record", asked, reply)
+        }
+        Request::Swap { change, reply } => {
+            let asked = timeout(ANSWER_MAX, swap(connection, &change, statements)).await;
+            answered("writing a record", asked, reply)
+        }
+    }
+}
+
+async fn swap(
+    connection: &mut PgConnection,
+    change: &Change,
+    statements: &Statements,
+) -> Result<Swapped, sqlx::Error> {
+    let mut sends = 1;
+    loop {
+        match statements.swap(connection, change).await {
+            Err(error) if is_conflict(&error) && sends < SENDS_MAX => sends += 1,
+            swapped => return swapped,
+        }
+    }
+}
+
+fn answered<T>(
+    doing: &str,
+    asked: Result<Result<T, sqlx::Error>, tokio::time::error::Elapsed>,
+    reply: Reply<T>,
+) -> Left {
+    let (answer, left) = match asked {
+        Ok(Ok(value)) => (Ok(value), Left::Good),
+        Ok(Err(error)) => {
+            let left = if is_answer(&error) { Left::Good } else { Left::Broken };
+            (Err(told(doing, error)), left)
+        }
+        Err(_) => {
+            let context = format!("{doing}: the server did not answer in time; try again");
+            (Err(StoreError::new(StoreErrorKind::Unavailable, STORE, context)), Left::Broken)
+        }
+    };
+    // Nobody waits for it any more: then nobody is told.
+    drop(reply.send(answer));
+    left
+}
