@@ -58,6 +58,7 @@
 //! - [`Call::run_in`] and [`Lease::complete_in`] commit an outcome with the user's own rows.
 //! - [`observe`] lists what is counted and traced.
 //! - [`processed`] is the simple form: was this event processed, and run this for it once.
+//! - [`repository`] keeps values under an id, with versions.
 //! - [`cleanup`] purges in the background; [`doctor`] tells what a store really promises, as it is set up.
 //!
 //! # What it does not do
@@ -85,6 +86,7 @@ mod operator;
 pub mod processed;
 mod provider;
 mod race;
+pub mod repository;
 pub mod service;
 pub mod store;
 mod transaction;

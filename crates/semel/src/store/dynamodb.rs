@@ -46,9 +46,12 @@
 
 mod date;
 mod doctor;
+mod documents;
 mod error;
 mod layout;
 mod table;
+
+pub use documents::{DynamoDocuments, PREFIX};
 
 use self::{date::LearnDate, error::Doing, layout::Layout};
 use super::offset::LearnedClock;

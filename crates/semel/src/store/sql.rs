@@ -1,8 +1,10 @@
 //! What the SQL stores share: the table's names, rows as records, and requests on their way to a connection.
 
+mod document;
 mod lanes;
 mod table;
 
+pub(super) use document::{document, number};
 pub(super) use lanes::{Lane, Lanes};
 pub(super) use table::Table;
 

@@ -11,6 +11,7 @@
 //! Several processes of one machine may share the file. It is not for network file systems, as SQLite is not.
 
 mod builder;
+mod documents;
 mod error;
 mod schema;
 mod settings;
@@ -19,6 +20,7 @@ mod transaction;
 mod writer;
 
 pub use builder::SqliteBuilder;
+pub use documents::SqliteDocuments;
 pub use transaction::SqliteTransaction;
 
 use super::sql::{self, Change, Lanes, PURGE_MAX};

@@ -1,0 +1,197 @@
+//! Documents of repositories in PostgreSQL: a table of their own.
+
+use super::{
+    error::{STORE, code, told},
+    lane,
+};
+use crate::{
+    repository::{Document, Documents, Put, Version},
+    store::sql::{self, ANSWER_MAX, Table},
+};
+use semel_core::{
+    BoxFuture,
+    key::Key,
+    store::{StoreError, StoreErrorKind},
+};
+use sqlx::{AssertSqlSafe, PgPool, Postgres, Row, postgres::PgRow};
+use std::{fmt, sync::Arc};
+use tokio::time::timeout;
+
+/// Documents of repositories in a table of PostgreSQL. Cheap to clone.
+///
+/// The values are JSON in the column `body`: yours to query.
+///
+/// ```no_run
+/// # async fn start(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+/// use semel::{repository::Repository, store::postgres::PostgresDocuments};
+/// let documents = PostgresDocuments::create(pool, "documents").await?;
+/// let assets = Repository::<String>::new(documents, "assets");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct PostgresDocuments {
+    pool: PgPool,
+    statements: Arc<Statements>,
+}
+
+struct Statements {
+    load: String,
+    insert: String,
+    update: String,
+}
+
+type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
+
+impl PostgresDocuments {
+    /// Uses this table, which must be there: `documents`, or `billing.documents` for one in a schema.
+    pub async fn open(pool: PgPool, table: &str) -> Result<Self, StoreError> {
+        let statements = Arc::new(Statements::new(&named(table)?));
+        let documents = Self { pool, statements };
+        let look = AssertSqlSafe(format!("{} LIMIT 0", documents.statements.load));
+        documents.fetch("looking at the table of documents", sqlx::query(look).bind(&[0_u8][..])).await?;
+        Ok(documents)
+    }
+
+    /// As [`PostgresDocuments::open`], and makes the table if it is not there.
+    pub async fn create(pool: PgPool, table: &str) -> Result<Self, StoreError> {
+        let doing = "creating the table of documents";
+        let mut connection = lane::acquire(&pool).await?;
+        let text = AssertSqlSafe(Self::schema_sql(table)?);
+        sqlx::raw_sql(text).execute(&mut *connection).await.map_err(|error| told(doing, error))?;
+        drop(connection);
+        Self::open(pool, table).await
+    }
+
+    /// What [`PostgresDocuments::create`] does, as SQL for a DBA. It may be run again.
+    ///
+    /// ```
+    /// use semel::store::postgres::PostgresDocuments;
+    /// let sql = PostgresDocuments::schema_sql("billing.documents")?;
+    /// assert!(sql.contains("CREATE TABLE IF NOT EXISTS \"billing\".\"documents\""));
+    /// assert!(PostgresDocuments::schema_sql("documents; DROP TABLE users").is_err());
+    /// # Ok::<(), semel::StoreError>(())
+    /// ```
+    pub fn schema_sql(table: &str) -> Result<String, StoreError> {
+        let table = named(table)?.records();
+        Ok(format!(
+            "\
+-- Documents of Semel's repositories. May be run again.
+BEGIN;
+SELECT pg_advisory_xact_lock(7310580); -- two that create at once would meet in the catalogue
+CREATE TABLE IF NOT EXISTS {table} (
+    identity   bytea       PRIMARY KEY,           -- SHA-256 of collection and id
+    collection text        NOT NULL,
+    id         text        NOT NULL,
+    version    bigint      NOT NULL,              -- grows by one with every write
+    writer     bytea       NOT NULL,              -- of the last write, random
+    body       json        NOT NULL,
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+COMMIT;
+"
+        ))
+    }
+
+    /// The row that a query gives, in bounded time.
+    async fn fetch(&self, doing: &str, query: Query<'_>) -> Result<Option<PgRow>, StoreError> {
+        let mut connection = lane::acquire(&self.pool).await?;
+        match timeout(ANSWER_MAX, query.fetch_optional(&mut *connection)).await {
+            Ok(fetched) => fetched.map_err(|error| refused(doing, error)),
+            Err(_) => {
+                connection.close_on_drop();
+                let context = format!("{doing}: the server did not answer in time; try again");
+                Err(StoreError::new(StoreErrorKind::Unavailable, STORE, context))
+            }
+        }
+    }
+
+    async fn found(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+        let query = sqlx::query(AssertSqlSafe(self.statements.load.clone()));
+        let row = self.fetch("loading a document", query.bind(&key.identity().as_bytes()[..])).await?;
+        row.map(|row| document(key, &row)).transpose()
+    }
+
+    async fn written(
+        &self,
+        key: &Key,
+        expected: Option<Version>,
+        document: &Document,
+    ) -> Result<Put, StoreError> {
+        let text = if expected.is_some() { &self.statements.update } else { &self.statements.insert };
+        let (identity, writer) = (&key.identity().as_bytes()[..], document.writer.to_be_bytes());
+        let query = sqlx::query(AssertSqlSafe(text.clone()))
+            .bind(identity)
+            .bind(sql::number(document.version))
+            .bind(&writer[..])
+            .bind(&document.json);
+        let query = match expected {
+            Some(version) => query.bind(sql::number(version)),
+            None => query.bind(key.scope()).bind(key.id()),
+        };
+        match self.fetch("writing a document", query).await? {
+            Some(_) => Ok(Put::Written),
+            None => self.found(key).await.map(Put::Lost),
+        }
+    }
+}
+
+impl Statements {
+    fn new(table: &Table) -> Self {
+        let table = table.records();
+        Self {
+            load: format!("SELECT version, writer, body::text AS body FROM {table} WHERE identity = $1"),
+            insert: format!(
+                "INSERT INTO {table} (identity, version, writer, body, collection, id) \
+                 VALUES ($1, $2, $3, $4::json, $5, $6) ON CONFLICT (identity) DO NOTHING RETURNING version"
+            ),
+            update: format!(
+                "UPDATE {table} SET version = $2, writer = $3, body = $4::json, updated_at = now() \
+                 WHERE identity = $1 AND version = $5 RETURNING version"
+            ),
+        }
+    }
+}
+
+fn named(table: &str) -> Result<Table, StoreError> {
+    match table.split_once('.') {
+        Some((schema, name)) => Table::new(STORE, Some(schema), Some(name)),
+        None => Table::new(STORE, None, Some(table)),
+    }
+}
+
+fn refused(doing: &str, error: sqlx::Error) -> StoreError {
+    if code(&error).as_deref() != Some("42P01") {
+        return told(doing, error);
+    }
+    let context =
+        format!("{doing}: the table is missing; use `PostgresDocuments::create`, or run `schema_sql()`");
+    StoreError::new(StoreErrorKind::Misconfigured, STORE, context).because(error)
+}
+
+fn document(key: &Key, row: &PgRow) -> Result<Document, StoreError> {
+    let read = || Ok::<_, sqlx::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+    let (version, writer, json): (i64, Vec<u8>, String) =
+        read().map_err(|error| told("reading a document", error))?;
+    sql::document(STORE, key, version, &writer, json)
+}
+
+impl Documents for PostgresDocuments {
+    fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Document>, StoreError>> {
+        Box::pin(self.found(key))
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a Key,
+        expected: Option<Version>,
+        document: &'a Document,
+    ) -> BoxFuture<'a, Result<Put, StoreError>> {
+        Box::pin(self.written(key, expected, document))
+    }
+}
+
+impl fmt::Debug for PostgresDocuments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresDocuments").finish_non_exhaustive()
+    }
+}
