@@ -7,20 +7,19 @@ mod trouble;
 
 use crate::end_to_end;
 use semel::{Key, Once, Store, store::redis::RedisStore};
-use semel_testkit::conformance;
+use semel_testkit::{conformance, servers};
 use std::{sync::Arc, time::Duration};
 
-/// Where `cargo xtask test` has started a server.
-fn url(variable: &str) -> String {
-    std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"))
+async fn at(place: servers::Redis) -> RedisStore {
+    RedisStore::connect(&place.url).await.unwrap().with_prefix(&place.prefix).unwrap()
 }
 
 async fn redis() -> RedisStore {
-    RedisStore::connect(&url("SEMEL_TEST_REDIS")).await.unwrap()
+    at(servers::redis()).await
 }
 
 async fn valkey() -> RedisStore {
-    RedisStore::connect(&url("SEMEL_TEST_VALKEY")).await.unwrap()
+    at(servers::valkey()).await
 }
 
 #[tokio::test]
@@ -55,22 +54,22 @@ async fn pttl(url: &str, store: &RedisStore, key: &Key) -> i64 {
 
 #[tokio::test]
 async fn the_server_expires_finished_records_and_no_others() {
-    for variable in ["SEMEL_TEST_REDIS", "SEMEL_TEST_VALKEY"] {
-        let store = RedisStore::connect(&url(variable)).await.unwrap();
+    for place in [servers::redis(), servers::valkey()] {
+        let (url, store) = (place.url.clone(), at(place).await);
         let once = Once::builder().retention(Duration::from_hours(1)).store(store.clone());
         let key = Key::new("expiry", fastrand::u64(..)).unwrap();
-        assert_eq!(pttl(&url(variable), &store, &key).await, -2);
+        assert_eq!(pttl(&url, &store, &key).await, -2);
         let semel::Begin::Run(lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
-        assert_eq!(pttl(&url(variable), &store, &key).await, -1, "an unfinished record never expires");
+        assert_eq!(pttl(&url, &store, &key).await, -1, "an unfinished record never expires");
         lease.complete("done").await.unwrap();
-        let left = pttl(&url(variable), &store, &key).await;
+        let left = pttl(&url, &store, &key).await;
         let (hour, margin) = (3_600_000, 600_000);
         assert!((hour..=hour + margin + 1_000).contains(&left), "expires in {left} ms");
         once.forget(&key, "ann", "a test").await.unwrap();
-        let left = pttl(&url(variable), &store, &key).await;
+        let left = pttl(&url, &store, &key).await;
         assert!((1..=margin).contains(&left), "what is forgotten stays for the margin, not {left} ms");
         let semel::Begin::Run(_lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
-        assert_eq!(pttl(&url(variable), &store, &key).await, -1, "it is unfinished again");
+        assert_eq!(pttl(&url, &store, &key).await, -1, "it is unfinished again");
     }
 }
 
@@ -101,8 +100,8 @@ async fn a_server_that_forgot_the_script_is_sent_it_again() {
 
 #[tokio::test]
 async fn applications_with_different_prefixes_do_not_meet() {
-    let (billing, shipping) =
-        (redis().await.with_prefix("billing").unwrap(), redis().await.with_prefix("shipping").unwrap());
+    let (billing, shipping) = (redis().await, redis().await);
+    let shipping = shipping.with_prefix("shipping").unwrap();
     let id = fastrand::u64(..);
     assert_eq!(Once::new(billing).call("prefix", id).run(async |_| Ok(1)).await.unwrap(), 1);
     assert_eq!(Once::new(shipping.clone()).call("prefix", id).run(async |_| Ok(2)).await.unwrap(), 2);
@@ -114,7 +113,7 @@ async fn applications_with_different_prefixes_do_not_meet() {
 #[tokio::test]
 async fn the_clock_is_the_servers() {
     let store = redis().await;
-    let client = redis::Client::open(url("SEMEL_TEST_REDIS")).unwrap();
+    let client = redis::Client::open(servers::redis().url).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await.unwrap();
     let theirs = seconds * 1_000 + micros / 1_000;
