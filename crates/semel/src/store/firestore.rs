@@ -169,11 +169,13 @@ impl FirestoreStore {
         if found.as_ref().map(|it| it.fence) != expected {
             return Ok(Swap::Lost(found));
         }
-        // Nothing did, any more: the write was given up under contention, or the document has gone since.
         let doing = doing("swap a record", &self.place);
-        Err(doing
-            .explained((StoreErrorKind::Unavailable, "contended: it will be tried again"))
-            .because(failure))
+        if failure.status() == "INVALID_ARGUMENT" {
+            return Err(doing.failed(failure));
+        }
+        // Nothing did, any more: the write was given up under contention, or the document has gone since.
+        let contended = (StoreErrorKind::Unavailable, "contended: it will be tried again");
+        Err(doing.explained(contended).because(failure))
     }
 
     /// One request to the documents, whose reply tells the time.

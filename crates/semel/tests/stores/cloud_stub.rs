@@ -20,19 +20,27 @@ pub(crate) struct Stub {
 impl Stub {
     /// Answers every request with this status and body.
     pub(crate) fn answering(status: u16, body: &str) -> Self {
-        let reply = format!(
-            "HTTP/1.1 {status} Said\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        Self::listening(move |_, _| Some(reply.clone().into_bytes()))
+        let body = body.to_owned();
+        Self::deciding(move |_| (status, body.clone()))
+    }
+
+    /// Answers every request with the status and the body that are chosen for it.
+    pub(crate) fn deciding(choose: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> Self {
+        Self::listening(move |request| {
+            let (status, body) = choose(&String::from_utf8_lossy(request));
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n"
+            );
+            Some(format!("{head}connection: close\r\n\r\n{body}").into_bytes())
+        })
     }
 
     /// Passes every request on, and hangs up instead of passing back the reply to the first so many whose head or
     /// body contains this.
     pub(crate) fn losing_replies(target: &str, count: u32, containing: &'static str) -> Self {
         let (target, lost) = (target.to_owned(), AtomicU32::new(0));
-        Self::listening(move |request, _| {
+        Self::listening(move |request| {
             let mut server = TcpStream::connect(&target).unwrap();
             server.write_all(request).unwrap();
             let reply = message(&mut BufReader::new(server)).unwrap();
@@ -41,7 +49,7 @@ impl Stub {
         })
     }
 
-    fn listening(answer: impl Fn(&[u8], u32) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
+    fn listening(answer: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::new(AtomicU32::new(0));
@@ -61,12 +69,24 @@ impl Stub {
     }
 }
 
+/// Posts JSON to a server, and gives the body of its reply.
+#[cfg(feature = "firestore")]
+pub(crate) fn post(host: &str, path: &str, body: &str) -> String {
+    let mut server = TcpStream::connect(host).unwrap();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n");
+    // The emulator asks nobody who has this token.
+    let head = format!("{head}authorization: Bearer owner\r\ncontent-length: {}\r\n\r\n", body.len());
+    server.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let reply = String::from_utf8(message(&mut BufReader::new(server)).unwrap()).unwrap();
+    reply.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
 /// Answers what comes over one connection, until one side has enough.
-fn serve(connection: &TcpStream, counted: &AtomicU32, answer: &dyn Fn(&[u8], u32) -> Option<Vec<u8>>) {
+fn serve(connection: &TcpStream, counted: &AtomicU32, answer: &dyn Fn(&[u8]) -> Option<Vec<u8>>) {
     let mut reader = BufReader::new(connection);
     while let Some(request) = message(&mut reader) {
-        let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
-        let Some(reply) = answer(&request, number) else { return };
+        counted.fetch_add(1, Ordering::SeqCst);
+        let Some(reply) = answer(&request) else { return };
         let mut writer = connection;
         if writer.write_all(&reply).is_err() {
             return;

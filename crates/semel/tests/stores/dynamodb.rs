@@ -15,9 +15,6 @@ use semel::{
 use semel_testkit::{conformance, servers};
 use std::{sync::Arc, time::Duration};
 
-/// Callers of one key at once.
-const CALLERS: u32 = 1_000;
-
 /// Where the server is.
 fn endpoint() -> String {
     servers::dynamodb().endpoint
@@ -95,25 +92,6 @@ async fn a_table_with_a_sort_key_and_names_of_its_own_keeps_every_rule() {
     store.create_table().await.unwrap();
     conformance::all(&store).await;
     conformance::contended(Arc::new(store), |task| drop(tokio::spawn(task))).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn of_a_thousand_callers_one_wins() {
-    let store = fresh_store().await;
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|holder| {
-            let store = store.clone();
-            tokio::spawn(async move { store.swap(&key("race"), None, &running(&store, holder.into())).await })
-        })
-        .collect();
-    let mut won = 0;
-    for caller in callers {
-        match caller.await.unwrap().unwrap() {
-            Swap::Won(_) => won += 1,
-            Swap::Lost(found) => assert!(found.is_some(), "a loser sees who won"),
-        }
-    }
-    assert_eq!(won, 1);
 }
 
 #[tokio::test]

@@ -38,9 +38,14 @@ impl Failure {
         Self::Said { http, status: text("status"), message: text("message") }
     }
 
-    /// Whether a precondition may not have held: only a look can tell.
+    /// Whether a precondition may not have held: only a look can tell. An update time in the future is an invalid
+    /// argument, too.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self.status(), "ALREADY_EXISTS" | "FAILED_PRECONDITION" | "NOT_FOUND" | "ABORTED")
+        match self.status() {
+            "ALREADY_EXISTS" | "FAILED_PRECONDITION" | "NOT_FOUND" | "ABORTED" => true,
+            "INVALID_ARGUMENT" => self.meaning().0 == Misconfigured,
+            _ => false,
+        }
     }
 
     /// Google's status, if it said one.

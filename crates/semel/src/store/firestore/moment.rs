@@ -127,8 +127,7 @@ mod tests {
             "10000-01-01T00:00:00Z",
             "1970-01-01T00:00:00.0000000000Z",
         ] {
-            let moment = read(text);
-            assert!(moment.is_none() || text.ends_with(".Z"), "{text} was read as {moment:?}");
+            assert_eq!(read(text), None, "{text}");
         }
     }
 }
