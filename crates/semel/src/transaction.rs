@@ -110,7 +110,7 @@ for _delivery in 0..3 {
     let mut tx = store.begin().await?;
     let count: i64 = once
         .call("count-view", "evt-1")
-        .run_in(&mut store.within(&mut tx), async |tx| {
+        .run_in(&mut tx, async |tx| {
             let add = "UPDATE views SET count = count + 1 RETURNING count";
             Ok(sqlx::query_scalar(add).fetch_one(&mut **tx).await?)
         })
@@ -351,7 +351,7 @@ let Begin::Run(lease) = once.call("order", "evt-1").begin().await? else { panic!
 let charge = lease.hold(async { "ch_1" }).await?; // work elsewhere, while the lease is kept alive
 let mut tx = store.begin().await?;
 sqlx::query("INSERT INTO orders VALUES ('evt-1')").execute(&mut *tx).await?;
-lease.complete_in(&mut store.within(&mut tx), charge).await?;
+lease.complete_in(&mut tx, charge).await?;
 tx.commit().await?;
 # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 # Ok::<(), std::io::Error>(())

@@ -91,8 +91,8 @@ impl PostgresBuilder {
         self.pool(pool.connect_lazy_with(options)).await
     }
 
-    /// Uses this pool, and makes sure that the tables are as they should be. At most three quarters of its
-    /// connections are used at once.
+    /// Uses this pool, and makes sure that the tables are as they should be. One of its connections is always left
+    /// to others, if it has several.
     pub async fn pool(self, pool: PgPool) -> Result<PostgresStore, StoreError> {
         let table = self.checked()?;
         let clock = Arc::new(LearnedClock::new());
@@ -103,7 +103,7 @@ impl PostgresBuilder {
         let sent = clock.monotonic();
         let seen = schema::check(&mut connection, &table).await?;
         clock.learn(seen.now, sent, clock.monotonic());
-        let lanes_max = (pool.options().get_max_connections() as usize * 3 / 4).max(1);
+        let lanes_max = (pool.options().get_max_connections() as usize).saturating_sub(1).max(1);
         let shared = Shared {
             statements: Arc::new(Statements::new(&table, Arc::clone(&clock), Waiting::Bounded)),
             within: Statements::new(&table, Arc::clone(&clock), Waiting::Theirs),

@@ -1,6 +1,6 @@
 //! One connection that carries requests.
 //!
-//! 1. It is held while there are requests, but for [`REQUESTS_MAX`] of them at most: others want the pool, too.
+//! 1. It is held while there are requests, but for [`HOLD_MAX`] at most: others want the pool, too.
 //! 2. A request that is in other transactions' way (deadlock, serialization failure) did nothing, and is sent
 //!    again, [`SENDS_MAX`] times at most.
 //! 3. A connection that does not answer in time is given up, not given back.
@@ -12,11 +12,14 @@ use super::{
 use crate::store::sql::{ACQUIRE_MAX, ANSWER_MAX, Change, Lane, Row, Swapped};
 use semel_core::store::{StoreError, StoreErrorKind};
 use sqlx::{PgConnection, PgPool, Postgres, pool::PoolConnection};
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{sync::oneshot, time::timeout};
 
-/// Most requests that a lane carries before it gives its connection back.
-const REQUESTS_MAX: u32 = 256;
+/// Longest that a lane begins requests before it gives its connection back.
+const HOLD_MAX: Duration = Duration::from_millis(100);
 /// Most times that a request is sent which did nothing because of others.
 const SENDS_MAX: u32 = 4;
 
@@ -77,12 +80,13 @@ async fn carry(
     mut request: Request,
     statements: &Statements,
 ) {
-    for carried in 1.. {
+    let since = Instant::now();
+    loop {
         if let Left::Broken = perform(&mut connection, request, statements).await {
             connection.close_on_drop();
             return;
         }
-        if carried == REQUESTS_MAX {
+        if since.elapsed() > HOLD_MAX {
             return;
         }
         match lane.next() {

@@ -25,7 +25,7 @@ pub(super) fn sql(table: &Table) -> String {
 /// One step for each version, from the one before it.
 fn steps(table: &Table) -> [String; VERSION as usize] {
     let (records, meta, never) = (table.records(), table.quoted("_meta"), i64::MAX);
-    let index = table.quoted("_expires_at");
+    let index = table.bare("_expires_at");
     [format!(
         "\
 CREATE TABLE IF NOT EXISTS {records} (
