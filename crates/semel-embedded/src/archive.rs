@@ -10,22 +10,34 @@ use crate::{
     bucket::{Bucket, Found},
     disk::Disk,
     error::disk as disk_error,
+    lock,
 };
 use semel_core::{fence::Fence, key::Identity, store::StoreError, time::Timestamp};
 use std::{
+    io, mem,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
+/// How much of a file is given back at once.
+const SLICE_BYTES: u64 = 4 << 20;
 /// The narrowest bucket.
 const WIDTH_MIN: Duration = Duration::from_mins(1);
 
 pub(crate) struct Archive {
     buckets: RwLock<Arc<Buckets>>,
     serial: AtomicU32,
+    /// Buckets that were taken out of the list, whose files are still to be removed.
+    trash: Mutex<Vec<Trash>>,
+}
+
+struct Trash {
+    bucket: Arc<Bucket>,
+    /// What its file is called now.
+    name: String,
 }
 
 #[derive(Clone, Default)]
@@ -52,7 +64,11 @@ impl Archived {
 impl Archive {
     pub(crate) fn new(list: Vec<Arc<Bucket>>) -> Self {
         let serial = list.iter().map(|it| it.serial()).max().unwrap_or(0);
-        Self { buckets: RwLock::new(Arc::new(Buckets { version: 1, list })), serial: AtomicU32::new(serial) }
+        Self {
+            buckets: RwLock::new(Arc::new(Buckets { version: 1, list })),
+            serial: AtomicU32::new(serial),
+            trash: Mutex::default(),
+        }
     }
 
     pub(crate) fn buckets(&self) -> Arc<Buckets> {
@@ -114,11 +130,40 @@ impl Archive {
         // The older first, so that a crash in between does not uncover them.
         expired.sort_unstable_by_key(|it| it.serial());
         self.replace(Vec::new(), &expired);
-        for bucket in &expired {
-            disk.remove(&bucket.name).map_err(disk_error("remove expired records"))?;
-        }
-        disk.sync_directory().map_err(disk_error("remove expired records"))?;
+        self.discard(disk, &expired).map_err(disk_error("remove expired records"))?;
         Ok(expired.iter().map(|it| it.rows).sum())
+    }
+
+    /// Takes away the names of files whose buckets are not in the list any more.
+    pub(crate) fn discard(&self, disk: &dyn Disk, buckets: &[Arc<Bucket>]) -> io::Result<()> {
+        for bucket in buckets {
+            let name = format!("gone-{:08}.tmp", bucket.serial());
+            disk.rename(&bucket.name, &name)?;
+            lock(&self.trash).push(Trash { bucket: Arc::clone(bucket), name });
+        }
+        disk.sync_directory()
+    }
+
+    /// Removes the files of discarded buckets that nobody reads any more, a slice at a time: a file system may
+    /// hold up everybody's syncs while it gives back a large file at once.
+    pub(crate) fn empty_trash(&self, disk: &dyn Disk, pause: impl Fn()) -> io::Result<()> {
+        let trash = mem::take(&mut *lock(&self.trash));
+        for Trash { bucket, name } in trash {
+            // A reader of an older list may be in the middle of it.
+            if let Err(bucket) = Arc::try_unwrap(bucket) {
+                lock(&self.trash).push(Trash { bucket, name });
+                continue;
+            }
+            let file = disk.open(&name)?;
+            let mut length = file.length()?;
+            while length > SLICE_BYTES {
+                length -= SLICE_BYTES;
+                file.shrink(length)?;
+                pause();
+            }
+            disk.remove(&name)?;
+        }
+        Ok(())
     }
 }
 

@@ -40,6 +40,8 @@ pub trait DiskFile: Send + Sync + 'static {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
+    /// Cuts the file to this length. Only for files that nobody reads any more.
+    fn shrink(&self, length: u64) -> io::Result<()>;
     /// How long it is.
     fn length(&self) -> io::Result<u64>;
 }
@@ -101,6 +103,10 @@ impl DiskFile for OsFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn shrink(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
     }
 
     fn length(&self) -> io::Result<u64> {

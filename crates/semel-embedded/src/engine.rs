@@ -56,7 +56,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20, flush_segments: 16, backlog_segments_max: 48 }
+        Self { segment_bytes: 16 << 20, flush_segments: 8, backlog_segments_max: 16 }
     }
 }
 

@@ -180,10 +180,8 @@ impl Engine {
         for (end, small) in by_end.into_iter().filter(|(_, small)| small.len() > SMALL_MAX) {
             let merged = self.merged(end, &small)?;
             self.archive.replace(vec![Arc::new(merged)], &small);
-            for bucket in &small {
-                self.disk.remove(&bucket.name).map_err(disk_error("remove a merged file of records"))?;
-            }
-            self.disk.sync_directory().map_err(disk_error("remove a merged file of records"))?;
+            let discarded = self.archive.discard(&*self.disk, &small);
+            discarded.map_err(disk_error("remove a merged file of records"))?;
         }
         Ok(())
     }

@@ -62,6 +62,13 @@ impl Hot {
         Self { shards: (0..SHARDS).map(|_| Shard::default()).collect() }
     }
 
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, entries: usize) {
+        for shard in &mut self.shards {
+            shard.reserve(entries / SHARDS);
+        }
+    }
+
     pub(crate) fn get(&self, identity: &Identity) -> Option<&Entry> {
         let half = half(identity);
         self.shards[shard_of(half)].get(&half)
@@ -74,8 +81,10 @@ impl Hot {
 
     /// Inserts what was read from the journal, unless a newer value of the key is known.
     pub(crate) fn recover(&mut self, identity: &Identity, entry: Entry) {
-        if self.get(identity).is_none_or(|it| it.fence < entry.fence) {
-            self.insert(identity, entry);
+        let half = half(identity);
+        let known = self.shards[shard_of(half)].entry(half).or_insert(entry);
+        if known.fence < entry.fence {
+            *known = entry;
         }
     }
 

@@ -37,6 +37,8 @@ use std::{
 const FORMAT: u32 = 1;
 const FORMAT_FILE: &str = "FORMAT";
 const FORMAT_TEXT: &str = "Semel embedded store, format ";
+/// About how many bytes a value takes in the journal: a claim and an outcome.
+const PUT_BYTES_TYPICAL: usize = 400;
 /// How many spare files of the journal survive a restart.
 const SPARES_MAX: usize = 2;
 
@@ -187,6 +189,7 @@ fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreErr
             continue;
         }
         let mut follows = None;
+        it.hot.reserve(wanted.map_or(0, |it| it.1) as usize / PUT_BYTES_TYPICAL);
         let end = segment.scan(wanted.map(|it| it.1), |offset, length, frame| match frame {
             Frame::Put(put) => {
                 it.last_fence = it.last_fence.max(Some(put.fence));

@@ -199,7 +199,11 @@ impl Engine {
     pub(crate) fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
         // Who makes files at the moment removes the expired ones, too. Until then what hides one stays.
         let (mut purged, uncovers_until) = match self.files.try_lock() {
-            Ok(_files) => (self.archive.purge(&*self.disk, expired_at)?, expired_at),
+            Ok(_files) => {
+                let purged = self.archive.purge(&*self.disk, expired_at)?;
+                self.chores.notify_one();
+                (purged, expired_at)
+            }
             Err(_) => (0, Timestamp::EPOCH),
         };
         for shard in 0..SHARDS {

@@ -5,7 +5,7 @@
 //!    buckets that have expired, and verifies files that were there at the start.
 //! 3. Both end when the store is dropped, after the journal was synced.
 
-use crate::{engine::Engine, lock};
+use crate::{engine::Engine, error::disk as disk_error, lock};
 use semel_core::store::StoreError;
 use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
@@ -17,6 +17,9 @@ use std::{
 const TICK: Duration = Duration::from_mins(1);
 /// How long it waits before it tries again what went wrong.
 const TROUBLE: Duration = Duration::from_secs(1);
+
+/// How long it lets others go first between two slices of a file that it removes.
+const SLICE_PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Workers {
     engine: Arc<Engine>,
@@ -99,6 +102,8 @@ fn tidy(engine: &Engine) -> Result<(), StoreError> {
     let files = lock(&engine.files);
     engine.archive.purge(&*engine.disk, engine.clock.now())?;
     drop(files);
+    let pause = || thread::sleep(if lock(&engine.state).is_closing { Duration::ZERO } else { SLICE_PAUSE });
+    engine.archive.empty_trash(&*engine.disk, pause).map_err(disk_error("remove expired records"))?;
     for bucket in &engine.archive.buckets().list {
         if lock(&engine.state).is_closing {
             break;

@@ -261,6 +261,15 @@ impl DiskFile for CrashFile {
         Ok(())
     }
 
+    fn shrink(&self, length: u64) -> io::Result<()> {
+        let mut world = self.disk.world.lock().unwrap();
+        let content = &mut world.files[self.number];
+        content.now.truncate(length as usize);
+        content.durable.truncate(length as usize);
+        content.unsynced.clear();
+        Ok(())
+    }
+
     fn length(&self) -> io::Result<u64> {
         Ok(self.disk.world.lock().unwrap().files[self.number].now.len() as u64)
     }

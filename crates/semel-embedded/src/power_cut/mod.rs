@@ -81,7 +81,10 @@ impl World {
             82..86 => self.engine().flush().unwrap(),
             86..88 => self.engine().merge().unwrap(),
             88..91 => self.engine().prepare_next().unwrap(),
-            91..93 => drop(self.engine().purge(self.clock.arc().now(), u32::MAX).unwrap()),
+            91..93 => {
+                self.engine().purge(self.clock.arc().now(), u32::MAX).unwrap();
+                self.engine().archive.empty_trash(&self.disk, || {}).unwrap();
+            }
             93..96 => self.clock.advance(Duration::from_secs(self.random.u64(..120))),
             96..99 => {
                 let appended = self.engine().state.lock().unwrap().appended;

@@ -95,6 +95,9 @@ impl DiskFile for GatedFile {
         self.1.pass()?;
         self.0.sync()
     }
+    fn shrink(&self, length: u64) -> io::Result<()> {
+        self.0.shrink(length)
+    }
     fn length(&self) -> io::Result<u64> {
         self.0.length()
     }
