@@ -51,7 +51,7 @@ mod error;
 mod layout;
 mod table;
 
-pub use documents::{DynamoDocuments, PREFIX};
+pub use documents::{DOCUMENTS_PREFIX, DynamoDocuments};
 
 use self::{date::LearnDate, error::Doing, layout::Layout};
 use super::offset::LearnedClock;

@@ -71,21 +71,24 @@ mod sqlite {
 mod postgres {
     use super::keeps_every_rule;
     use semel::{StoreErrorKind, repository::Repository, store::postgres::PostgresDocuments};
-    use semel_testkit::servers;
+    use semel_testkit::servers::{self, Database};
     use sqlx::{PgPool, Row};
 
-    async fn pool() -> PgPool {
-        PgPool::connect(&servers::postgres().await.url).await.unwrap()
+    /// A pool, and the database that lives as long as it is held.
+    async fn pool() -> (PgPool, Database) {
+        let database = servers::postgres().await;
+        (PgPool::connect(&database.url).await.unwrap(), database)
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn documents_in_postgres_keep_every_rule() {
-        keeps_every_rule(PostgresDocuments::create(pool().await, "documents").await.unwrap()).await;
+        let (pool, _database) = pool().await;
+        keeps_every_rule(PostgresDocuments::create(pool, "documents").await.unwrap()).await;
     }
 
     #[tokio::test]
     async fn a_missing_table_and_a_bad_name_are_told_and_creating_twice_is_fine() {
-        let pool = pool().await;
+        let (pool, _database) = pool().await;
         for table in ["documents", "a\"b", "a.b.c"] {
             let error = PostgresDocuments::open(pool.clone(), table).await.unwrap_err();
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
@@ -100,7 +103,7 @@ mod postgres {
 
     #[tokio::test]
     async fn values_can_be_queried_as_json() {
-        let pool = pool().await;
+        let (pool, _database) = pool().await;
         let documents = PostgresDocuments::create(pool.clone(), "documents").await.unwrap();
         let assets = Repository::new(documents, "assets");
         assets.upsert("a-1", &serde_json::json!({"facility": "north", "load": 5})).await.unwrap();

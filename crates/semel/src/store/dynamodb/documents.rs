@@ -2,7 +2,7 @@
 //!
 //! 1. A write is one conditional `PutItem` on the version, in one round trip also where it is lost.
 //! 2. A load is one strongly consistent `GetItem`.
-//! 3. They may share a table with records: their partition keys begin with [`PREFIX`]. They carry no TTL.
+//! 3. They may share a table with records: their partition keys begin with [`DOCUMENTS_PREFIX`]. They carry no TTL.
 
 use super::{DynamoStore, STORE, error::Doing, layout::Item, one_request};
 use crate::repository::{Document, Documents, Put, Version};
@@ -18,7 +18,7 @@ use semel_core::{
 use std::{collections::HashMap, fmt};
 
 /// What partition keys begin with, after the store's own prefix.
-pub const PREFIX: &str = "document#";
+pub const DOCUMENTS_PREFIX: &str = "document#";
 
 const VERSION: &str = "version";
 const WRITER: &str = "writer";
@@ -44,7 +44,7 @@ pub struct DynamoDocuments {
 impl DynamoDocuments {
     /// In the table of this store, whose key it is laid out by. [`DynamoStore::create_table`] makes it.
     pub fn new(store: &DynamoStore) -> Self {
-        let prefix = format!("{}{PREFIX}", store.layout.prefix);
+        let prefix = format!("{}{DOCUMENTS_PREFIX}", store.layout.prefix);
         Self { store: store.clone().prefix(prefix) }
     }
 
