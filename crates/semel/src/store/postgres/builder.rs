@@ -12,10 +12,11 @@ use crate::store::{
 };
 use semel_core::{store::StoreError, time::Clock};
 use sqlx::{
-    PgPool,
+    Connection, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{str::FromStr, sync::Arc};
+use tokio::time::timeout;
 
 /// Most connections of a pool that the store makes itself, unless it is told otherwise.
 const CONNECTIONS_MAX: u32 = 16;
@@ -84,7 +85,9 @@ impl PostgresBuilder {
 
     /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
     pub async fn connect(self, url: &str) -> Result<PostgresStore, StoreError> {
+        self.checked()?;
         let options = PgConnectOptions::from_str(url).map_err(|error| told("reading the URL", error))?;
+        reach(&options).await?;
         let pool = PgPoolOptions::new()
             .max_connections(self.connections_max.unwrap_or(CONNECTIONS_MAX).max(1))
             .acquire_timeout(ACQUIRE_MAX);
@@ -119,5 +122,15 @@ impl PostgresBuilder {
             return Err(misconfigured("a pool of no connections cannot be used: allow at least one"));
         }
         Table::new(super::error::STORE, self.schema.as_deref(), self.table.as_deref())
+    }
+}
+
+/// Makes sure that the server is there. A pool would go on trying, and say only that it waited in vain.
+async fn reach(options: &PgConnectOptions) -> Result<(), StoreError> {
+    let doing = "connecting";
+    match timeout(ACQUIRE_MAX, PgConnection::connect_with(options)).await {
+        Ok(Ok(connection)) => connection.close().await.map_err(|error| told(doing, error)),
+        Ok(Err(error)) => Err(told(doing, error)),
+        Err(_) => Err(told(doing, std::io::Error::from(std::io::ErrorKind::TimedOut).into())),
     }
 }

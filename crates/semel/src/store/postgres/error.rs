@@ -36,9 +36,10 @@ fn diagnosis(error: &sqlx::Error) -> (StoreErrorKind, &'static str) {
             (Misconfigured, "the URL is not understood; wanted `postgres://user:password@host/database`")
         }
         sqlx::Error::Tls(_) => (Misconfigured, "TLS failed; check `sslmode`, and sqlx's `tls-…` features"),
-        sqlx::Error::PoolTimedOut => {
-            (Unavailable, "no connection became free in time; enlarge the pool, or hold connections for less")
-        }
+        sqlx::Error::PoolTimedOut => (
+            Unavailable,
+            "no connection in time; enlarge the pool, hold connections for less, or look whether the server is there",
+        ),
         sqlx::Error::PoolClosed => {
             (Misconfigured, "the pool was closed; keep it open while the store is used")
         }

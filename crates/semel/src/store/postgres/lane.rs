@@ -21,7 +21,7 @@ use tokio::{sync::oneshot, time::timeout};
 /// Longest that a lane begins requests before it gives its connection back.
 const HOLD_MAX: Duration = Duration::from_millis(100);
 /// Most times that a request is sent which did nothing because of others.
-const SENDS_MAX: u32 = 4;
+const SENDS_MAX: u32 = 8;
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
