@@ -62,6 +62,12 @@ macro_rules! checked {
     };
 }
 
+#[cfg(feature = "dynamodb")]
+checked!(dynamodb);
+#[cfg(feature = "firestore")]
+checked!(firestore);
+#[cfg(feature = "nats")]
+checked!(nats);
 #[cfg(feature = "postgres")]
 checked!(postgres);
 #[cfg(feature = "redis")]

@@ -4,8 +4,6 @@ use semel::{Key, Once, Status, Store};
 use semel_testkit::FaultProxy;
 use std::{any::Any, sync::Arc, time::Duration};
 
-/// Short, because an outage is waited for in real time; and still many times what a call needs.
-pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// What a busy machine may add to any time.
 pub(super) const SLACK: Duration = Duration::from_secs(10);
 
@@ -19,17 +17,16 @@ pub(super) struct Line {
 }
 
 impl Line {
-    #[cfg_attr(
-        not(any(feature = "postgres", feature = "redis")),
-        expect(dead_code, reason = "no store has one")
-    )]
     fn new(proxy: FaultProxy, through: impl Store, direct: impl Store, kept: impl Any + Send + Sync) -> Self {
         Self { proxy, through: Arc::new(through), direct: Arc::new(direct), _kept: Box::new(kept) }
     }
 
-    /// The library over the line that may break.
-    pub(super) fn once(&self) -> Once {
-        Once::builder().lease(LEASE).from_store(self.through.clone())
+    /// The library over the line that may break, which works.
+    pub(super) async fn once(&self, lease: Duration) -> Once {
+        let once = Once::builder().lease(lease).from_store(self.through.clone());
+        // Some servers are slow to begin with.
+        once.call_key(fresh_key()).lease(Duration::from_mins(5)).run(async |_| Ok(())).await.unwrap();
+        once
     }
 
     /// What a completed call gave, as it stands in the store.
@@ -75,5 +72,47 @@ async fn redis_at(server: semel_testkit::servers::Redis) -> Line {
     let connect =
         async |url: &str| RedisStore::connect(url).await.unwrap().with_prefix(&server.prefix).unwrap();
     let (through, direct) = (connect(proxy.url()).await, connect(&server.url).await);
+    Line::new(proxy, through, direct, ())
+}
+
+#[cfg(feature = "nats")]
+pub(super) async fn nats() -> Line {
+    use semel::store::nats::{Bucket, NatsStore};
+    let server = semel_testkit::servers::nats();
+    let proxy = FaultProxy::before(&server.url).await;
+    let direct = NatsStore::connect_or_create(&server.url, &Bucket::new(&server.bucket)).await.unwrap();
+    let through = NatsStore::connect(proxy.url(), &server.bucket).await.unwrap();
+    Line::new(proxy, through, direct, ())
+}
+
+#[cfg(feature = "dynamodb")]
+pub(super) async fn dynamodb() -> Line {
+    use aws_sdk_dynamodb::{
+        Client, Config,
+        config::{BehaviorVersion, Credentials, Region},
+    };
+    use semel::store::dynamodb::DynamoStore;
+    let server = semel_testkit::servers::dynamodb();
+    let proxy = FaultProxy::before(&server.endpoint).await;
+    let store = |endpoint: &str| {
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-central-1"))
+            .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
+            .endpoint_url(endpoint);
+        DynamoStore::new(Client::from_conf(config.build()), &server.table)
+    };
+    let (through, direct) = (store(proxy.url()), store(&server.endpoint));
+    direct.create_table().await.unwrap();
+    Line::new(proxy, through, direct, ())
+}
+
+#[cfg(feature = "firestore")]
+pub(super) async fn firestore() -> Line {
+    use semel::store::firestore::FirestoreStore;
+    let server = semel_testkit::servers::firestore();
+    let proxy = FaultProxy::before(&server.host).await;
+    let through = FirestoreStore::emulator(proxy.url(), &server.project);
+    let direct = FirestoreStore::emulator(&server.host, &server.project);
     Line::new(proxy, through, direct, ())
 }
