@@ -4,13 +4,14 @@ mod errors;
 mod items;
 mod tables;
 
+use crate::end_to_end;
 use aws_sdk_dynamodb::{
     Client, Config,
     config::{BehaviorVersion, Credentials, Region},
 };
 use semel::{
-    Fingerprint, Holder, Key, OnLapse, Once, Place, Record, State, Store, StoreError, Swap, Timestamp,
-    store::dynamodb::{self, DynamoStore},
+    Fingerprint, Holder, Key, OnLapse, Place, Record, State, Store, StoreError, Swap, Timestamp,
+    store::dynamodb::DynamoStore,
 };
 use semel_testkit::{conformance, servers};
 use std::{sync::Arc, time::Duration};
@@ -95,9 +96,6 @@ async fn a_table_with_a_sort_key_and_names_of_its_own_keeps_every_rule() {
 }
 
 #[tokio::test]
-async fn a_call_is_run_once_and_replayed() {
-    let once = Once::builder().margin(dynamodb::MARGIN).store(fresh_store().await);
-    let first: u32 = once.call("answer", 1).run(async |_| Ok(42)).await.unwrap();
-    let again: u32 = once.call("answer", 1).run(async |_| Ok(43)).await.unwrap();
-    assert_eq!((first, again), (42, 42));
+async fn calls_are_claimed_replayed_waited_for_and_taken_over() {
+    end_to_end::check(Arc::new(fresh_store().await)).await;
 }

@@ -3,8 +3,9 @@
 mod documents;
 mod errors;
 
+use crate::end_to_end;
 use semel::{
-    Fingerprint, Holder, Key, OnLapse, Once, Place, Record, State, Store, StoreError, Swap, Timestamp,
+    Fingerprint, Holder, Key, OnLapse, Place, Record, State, Store, StoreError, Swap, Timestamp,
     doctor::Tier, store::firestore::FirestoreStore,
 };
 use semel_testkit::{conformance, servers};
@@ -58,11 +59,8 @@ async fn a_collection_below_a_document_in_another_database_keeps_every_rule() {
 }
 
 #[tokio::test]
-async fn a_call_is_run_once_and_replayed() {
-    let once = Once::new(fresh_store());
-    let first: u32 = once.call("answer", 1).run(async |_| Ok(42)).await.unwrap();
-    let again: u32 = once.call("answer", 1).run(async |_| Ok(43)).await.unwrap();
-    assert_eq!((first, again), (42, 42));
+async fn calls_are_claimed_replayed_waited_for_and_taken_over() {
+    end_to_end::check(Arc::new(fresh_store())).await;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ mod cloud_stub;
 mod doctor;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
-#[cfg(any(feature = "redis", feature = "nats"))]
+#[cfg(any(feature = "dynamodb", feature = "firestore", feature = "nats", feature = "redis"))]
 mod end_to_end;
 mod faults;
 #[cfg(feature = "firestore")]

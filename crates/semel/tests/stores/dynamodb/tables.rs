@@ -1,9 +1,10 @@
 //! Making the table, and looking at it.
 
 use super::{claim, client_of, endpoint, fresh_store, fresh_table};
+use crate::cloud_stub::Stub;
 use semel::{
     StoreErrorKind, Swap,
-    doctor::{Severity, Tier},
+    doctor::{Report, Severity, Tier},
     store::dynamodb::DynamoStore,
 };
 
@@ -49,6 +50,41 @@ async fn ttl_on_another_attribute_is_said() {
     assert_eq!(severity, Severity::Warning);
     assert!(text.starts_with("TTL is on for `expires_at`, wanted on for `ttl`: "), "{text}");
     assert_eq!(store.create_table().await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
+}
+
+#[tokio::test]
+async fn what_the_credentials_hide_is_a_warning() {
+    let stub = Stub::answering(400, r#"{"__type":"AccessDeniedException","message":"not you"}"#);
+    let store = DynamoStore::new(client_of(&format!("http://{}", stub.address)), "orders");
+    let report = store.doctor().await.unwrap().accepted().unwrap();
+    let severities: Vec<Severity> = report.findings.iter().map(|it| it.severity).collect();
+    assert_eq!(severities, [Severity::Warning; 3], "{report}");
+}
+
+/// What the doctor says of a table that is replicated so.
+async fn replicated(consistency: &'static str) -> Report {
+    let stub = Stub::deciding(move |request| {
+        let body = if request.contains("DescribeTable") {
+            format!(
+                r#"{{"Table":{{"TableStatus":"ACTIVE","KeySchema":[{{"AttributeName":"id","KeyType":"HASH"}}],
+                "AttributeDefinitions":[{{"AttributeName":"id","AttributeType":"S"}}],
+                "MultiRegionConsistency":"{consistency}","Replicas":[{{"RegionName":"us-east-1"}}]}}}}"#
+            )
+        } else {
+            "{}".to_owned()
+        };
+        (200, body)
+    });
+    let store = DynamoStore::new(client_of(&format!("http://{}", stub.address)), "orders");
+    store.doctor().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_table_that_two_regions_write_is_tier_a_only_if_they_agree() {
+    assert_eq!(replicated("STRONG").await.tier, Tier::A);
+    let report = replicated("EVENTUAL").await;
+    assert_eq!(report.tier, Tier::C);
+    assert!(report.to_string().contains("claims in two regions may both win"), "{report}");
 }
 
 #[tokio::test]
