@@ -75,7 +75,8 @@ struct Built {
 
 impl Built {
     fn new() -> Result<Self, Failure> {
-        let features = ["--workspace", "--features", "semel-core/__sabotage"];
+        // Of the stores, those that need no server.
+        let features = ["--workspace", "--features", "semel-core/__sabotage,semel/sqlite"];
         let list = ["nextest", "list", "--list-type", "binaries-only", "--message-format", "json"];
         let binaries = keep("sabotage-binaries.json", cargo(&list).args(features))?;
         let metadata = keep("sabotage-metadata.json", &mut cargo(&["metadata", "--format-version", "1"]))?;

@@ -222,6 +222,21 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a superseded holder does not touch its successor's effects",
         caught_by: "binary_id(semel::it) & test(effect::)",
     },
+    Sabotage {
+        name: "sqlite_fence_ignored",
+        breaks: "every write names the fence it expects",
+        caught_by: "binary_id(semel::stores) & test(/^sqlite::/)",
+    },
+    Sabotage {
+        name: "transactional_outcome_skipped",
+        breaks: "an outcome commits with the user's own rows",
+        caught_by: "binary_id(semel::stores) & test(/^transactions::sqlite/)",
+    },
+    Sabotage {
+        name: "superseded_holder_commits",
+        breaks: "a superseded holder's rows are rolled back",
+        caught_by: "binary_id(semel::stores) & test(/^transactions::sqlite/)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

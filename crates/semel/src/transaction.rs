@@ -365,22 +365,20 @@ tx.commit().await?;
     ) -> Result<(), Error> {
         let clock = Arc::clone(&self.inner.granted.once.driver.clock);
         let (now, since) = (clock.now(), clock.monotonic());
-        if !self.is_protected() {
+        if !self.is_protected() || sabotage::is_on("transactional_outcome_skipped") {
             self.finished(End::Completed, since);
             return Ok(());
         }
         let Granted { terms, body_bytes_max, .. } = &self.inner.granted;
         let body = codec::body_of(result, *body_bytes_max, now + terms.body_retention);
-        if sabotage::is_on("outcome_outside_the_transaction") {
-            return self.complete(result).await;
-        }
         let held = self.state().clone();
         let record = call::complete(now, &held.record, body, terms);
         let mut swap = transaction.swap(self.key(), Some(held.fence), &record).await;
         // A renewal whose reply was lost may have landed: then the stored record is ours all the same. None is
         // under way now, since whoever renews borrows the lease.
-        if let (Ok(Swap::Lost(Some(it))), Some(renewal)) = (&swap, &held.in_doubt)
-            && it.record == renewal.record
+        let is_ours = |it: &Stored| held.in_doubt.as_ref().is_some_and(|renewal| renewal.record == it.record);
+        if let Ok(Swap::Lost(Some(it))) = &swap
+            && (is_ours(it) || sabotage::is_on("superseded_holder_commits"))
         {
             swap = transaction.swap(self.key(), Some(it.fence), &record).await;
         }

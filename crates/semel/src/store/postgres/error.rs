@@ -25,7 +25,7 @@ pub(super) fn is_answer(error: &sqlx::Error) -> bool {
 }
 
 pub(super) fn code(error: &sqlx::Error) -> Option<String> {
-    error.as_database_error().and_then(|it| it.code()).map(std::borrow::Cow::into_owned)
+    error.as_database_error().and_then(sqlx::error::DatabaseError::code).map(std::borrow::Cow::into_owned)
 }
 
 fn diagnosis(error: &sqlx::Error) -> (StoreErrorKind, &'static str) {
