@@ -141,7 +141,7 @@ impl Cleanup {
     async fn turn_until(&self, stop: &Cancellation) -> Result<Turn, Error> {
         let key = Key::new(SCOPE, "round").expect("constants make a key");
         // A tenth less than an interval, so that a node never comes just before its own round is forgotten.
-        let remembered = self.interval - self.interval / 10;
+        let remembered = self.interval / 10 * 9;
         let call = self.once.call_key(key).lease(LEASE).retention(remembered).on_busy(OnBusy::Reject);
         match call.begin().await? {
             Begin::Run(lease) => self.round(lease, stop).await.map(Turn::Purged),

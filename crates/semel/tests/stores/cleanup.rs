@@ -147,7 +147,7 @@ async fn live_traffic_gets_as_much_time_as_purging() {
     world.clock.advance(DAY);
     assert_eq!(world.turn(&world.node(1)).await, Turn::Purged(50));
     let purges = world.store.purges.lock().unwrap();
-    let gaps: Vec<_> = purges.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    let gaps: Vec<_> = purges.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();
     assert!(gaps.iter().all(|gap| *gap == Duration::from_millis(160)), "{gaps:?}");
 }
 
@@ -204,7 +204,7 @@ async fn a_dead_leader_is_replaced_after_its_lease() {
     let Turn::Busy { until } = world.turn(&heir).await else { panic!("its lease stands") };
     let lease = until.since(world.clock.now());
     assert!(lease <= INTERVAL, "it is not waited for longer than for a living one");
-    world.clock.advance(lease - Duration::from_millis(1));
+    world.clock.advance(lease.saturating_sub(Duration::from_millis(1)));
     assert!(matches!(world.turn(&heir).await, Turn::Busy { .. }));
     world.clock.advance(Duration::from_millis(1));
     assert_eq!(world.turn(&heir).await, Turn::Purged(5));

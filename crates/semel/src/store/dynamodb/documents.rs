@@ -111,13 +111,11 @@ fn document(key: &Key, item: &Item) -> Result<Document, StoreError> {
     let text = |name| item.get(name).and_then(|it| it.as_s().ok());
     let version = item.get(VERSION).and_then(|it| it.as_n().ok()?.parse().ok()).and_then(Version::new);
     let writer = text(WRITER).and_then(|it| u128::from_str_radix(it, 16).ok());
-    match (version, writer, text(BODY)) {
-        (Some(version), Some(writer), Some(json)) => Ok(Document { version, writer, json: json.clone() }),
-        (None, _, _) | (_, None, _) | (_, _, None) => {
-            let context = format!("reading the document `{key}`: Semel did not write this item");
-            Err(StoreError::new(StoreErrorKind::Corrupt, STORE, context))
-        }
-    }
+    let read = || Some(Document { version: version?, writer: writer?, json: text(BODY)?.clone() });
+    read().ok_or_else(|| {
+        let context = format!("reading the document `{key}`: Semel did not write this item");
+        StoreError::new(StoreErrorKind::Corrupt, STORE, context)
+    })
 }
 
 impl Documents for DynamoDocuments {

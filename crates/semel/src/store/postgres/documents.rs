@@ -95,14 +95,13 @@ COMMIT;
     /// The row that a query gives, in bounded time.
     async fn fetch(&self, doing: &str, query: Query<'_>) -> Result<Option<PgRow>, StoreError> {
         let mut connection = lane::acquire(&self.pool).await?;
-        match timeout(ANSWER_MAX, query.fetch_optional(&mut *connection)).await {
-            Ok(fetched) => fetched.map_err(|error| refused(doing, error)),
-            Err(_) => {
-                connection.close_on_drop();
-                let context = format!("{doing}: the server did not answer in time; try again");
-                Err(StoreError::new(StoreErrorKind::Unavailable, STORE, context))
-            }
-        }
+        let fetched = timeout(ANSWER_MAX, query.fetch_optional(&mut *connection)).await;
+        let fetched = fetched.map_err(|_| {
+            connection.close_on_drop();
+            let context = format!("{doing}: the server did not answer in time; try again");
+            StoreError::new(StoreErrorKind::Unavailable, STORE, context)
+        })?;
+        fetched.map_err(|error| refused(doing, error))
     }
 
     async fn found(&self, key: &Key) -> Result<Option<Document>, StoreError> {

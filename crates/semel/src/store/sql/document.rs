@@ -21,11 +21,9 @@ pub(crate) fn document(
 ) -> Result<Document, StoreError> {
     let version = u64::try_from(version).ok().and_then(Version::new);
     let writer = writer.try_into().map(u128::from_be_bytes).ok();
-    match (version, writer) {
-        (Some(version), Some(writer)) => Ok(Document { version, writer, json }),
-        (None, _) | (_, None) => {
-            let context = format!("reading the document `{key}`: Semel did not write this row");
-            Err(StoreError::new(StoreErrorKind::Corrupt, store, context))
-        }
-    }
+    let read = || Some(Document { version: version?, writer: writer?, json });
+    read().ok_or_else(|| {
+        let context = format!("reading the document `{key}`: Semel did not write this row");
+        StoreError::new(StoreErrorKind::Corrupt, store, context)
+    })
 }

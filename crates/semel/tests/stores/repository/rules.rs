@@ -96,7 +96,7 @@ async fn every_text_loads_back_as_written(documents: &dyn Documents) {
     for text in texts {
         let (key, written) = (fresh("text"), document(i64::MAX as u64, text));
         assert_eq!(put(documents, &key, None, &written).await, Put::Written);
-        assert_eq!(documents.load(&key).await.unwrap(), Some(written), "{:.40}", text);
+        assert_eq!(documents.load(&key).await.unwrap(), Some(written), "{text:.40}");
     }
 }
 
