@@ -1,6 +1,9 @@
 //! Benchmarks, which live beside what they measure.
 
-use crate::shell::{Failure, cargo, run};
+use crate::{
+    servers::{Kind, Servers},
+    shell::{Failure, cargo, run},
+};
 
 /// Measures the embedded store, optimised, and passes the arguments on.
 pub(crate) fn embedded(arguments: &[&str]) -> Result<(), Failure> {
@@ -10,6 +13,25 @@ pub(crate) fn embedded(arguments: &[&str]) -> Result<(), Failure> {
 /// Measures what the tower layer adds to a call.
 pub(crate) fn service(arguments: &[&str]) -> Result<(), Failure> {
     example("semel", "bench-service", arguments)
+}
+
+/// Measures the SQL stores, beside plain SQL.
+pub(crate) fn sql(arguments: &[&str]) -> Result<(), Failure> {
+    on_server(Kind::Postgres, "postgres,sqlite", "bench-sql", arguments)
+}
+
+/// Measures the Redis store, beside bare scripts.
+pub(crate) fn redis(arguments: &[&str]) -> Result<(), Failure> {
+    on_server(Kind::Redis, "redis", "bench-redis", arguments)
+}
+
+fn on_server(kind: Kind, features: &str, name: &str, arguments: &[&str]) -> Result<(), Failure> {
+    let build = ["--release", "--package", "semel", "--features", features, "--example", name];
+    // Built before the server is started: a compiler is no good neighbour.
+    run(cargo(&["build"]).args(build))?;
+    let without: Vec<_> = Kind::ALL.into_iter().filter(|it| *it != kind).collect();
+    let servers = Servers::start(&without)?;
+    run(cargo(&["run"]).args(build).arg("--").args(arguments).envs(servers.variables()))
 }
 
 fn example(package: &str, name: &str, arguments: &[&str]) -> Result<(), Failure> {

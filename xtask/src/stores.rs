@@ -81,6 +81,8 @@ impl StoreTests {
         let left_out = self.left_out.borrow();
         let mut command = cargo(&["nextest", "run", "-p", "semel", "--test", "stores", "--no-fail-fast"]);
         command.args(["--features", &tested_features(&left_out)]).envs(servers.variables());
+        // Most of their time they wait for a lease to lapse or a timeout to pass.
+        command.args(["--test-threads", "8"]);
         if let Some(filter) = filter(&left_out) {
             command.args(["-E", &filter]);
         }

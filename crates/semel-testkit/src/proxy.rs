@@ -151,7 +151,10 @@ impl Drop for FaultProxy {
 
 impl fmt::Debug for FaultProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultProxy").field("url", &self.url).field("traffic", &self.traffic()).finish()
+        f.debug_struct("FaultProxy")
+            .field("url", &self.url)
+            .field("traffic", &self.traffic())
+            .finish_non_exhaustive()
     }
 }
 

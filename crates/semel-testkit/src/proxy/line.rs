@@ -99,7 +99,7 @@ impl Line {
     /// Waits until the server has replied, and tells the client nothing of it.
     async fn cut(&mut self) -> io::Result<()> {
         let mut dropped = vec![0; MESSAGE_BYTES_MAX];
-        self.server.read(&mut dropped).await?;
+        let _whole_or_begun = self.server.read(&mut dropped).await?;
         self.client.shutdown().await?;
         // Closing with something unread would reset the server's side, which may throw away what it was sent.
         self.server.shutdown().await?;

@@ -1,7 +1,6 @@
 //! A thousand callers of one key.
 
-use super::line::fresh_key;
-use semel::{ErrorKind, OnBusy, Once};
+use semel::{ErrorKind, Key, OnBusy, Once};
 use std::{
     sync::{
         Arc,
@@ -14,7 +13,7 @@ use tokio::{sync::Barrier, task::JoinSet};
 const CALLERS: usize = 1000;
 
 /// Of a thousand callers one runs, and nobody is told anything else.
-pub(super) async fn for_one_key(once: impl Fn() -> Once) {
+pub(in crate::faults) async fn for_one_key(once: impl Fn() -> Once) {
     let key = fresh_key();
     let runs = Arc::<AtomicU32>::default();
     let start = Arc::new(Barrier::new(CALLERS));
@@ -40,4 +39,9 @@ pub(super) async fn for_one_key(once: impl Fn() -> Once) {
         }
     }
     assert!(succeeded > 0, "the winner has its result");
+}
+
+/// A key that no other test has.
+pub(in crate::faults) fn fresh_key() -> Key {
+    Key::new("faults", fastrand::u64(..)).unwrap()
 }

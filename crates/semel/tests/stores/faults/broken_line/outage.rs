@@ -1,6 +1,7 @@
 //! A store that cannot be reached for a while.
 
-use super::line::{Line, SLACK, fresh_key};
+use super::line::{Line, SLACK};
+use crate::faults::race::fresh_key;
 use semel::{Begin, Error, ErrorKind, How, Key, OnBusy, Once};
 use semel_testkit::Fault;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 const LEASE: Duration = Duration::from_secs(4);
 const OUTAGES: [Fault; 3] = [Fault::Refuse, Fault::Reset, Fault::BlackHole];
 /// How long a store may take to find back to a server that is there again.
-const RECOVERY_MAX: Duration = Duration::from_secs(60);
+const RECOVERY_MAX: Duration = Duration::from_mins(1);
 
 /// Away from the start: the call is refused in bounded time, the handler does not run, and all is well when the
 /// line heals.

@@ -1,6 +1,7 @@
 //! One message of a call meets with trouble: the first, the second, and so on until none is left to hit.
 
-use super::line::{Line, SLACK, fresh_key};
+use super::line::{Line, SLACK};
+use crate::faults::race::fresh_key;
 use semel::{ErrorKind, Key, Once};
 use semel_testkit::Fault;
 use std::{

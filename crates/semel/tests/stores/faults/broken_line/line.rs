@@ -1,5 +1,6 @@
 //! A line to each store.
 
+use crate::faults::race::fresh_key;
 use semel::{Key, Once, Status, Store};
 use semel_testkit::FaultProxy;
 use std::{any::Any, sync::Arc, time::Duration};
@@ -38,11 +39,6 @@ impl Line {
         let replayed = Once::from_store(self.direct.clone()).call_key(key.clone());
         Some(replayed.run(async |_| panic!("it is completed")).await.unwrap())
     }
-}
-
-/// A key that no other test has.
-pub(super) fn fresh_key() -> Key {
-    Key::new("faults", fastrand::u64(..)).unwrap()
 }
 
 #[cfg(feature = "postgres")]
