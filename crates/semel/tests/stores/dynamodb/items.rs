@@ -130,13 +130,13 @@ async fn damaged_bytes_are_noticed_and_newer_ones_ask_for_an_upgrade() {
 
     let mut flipped = bytes.clone();
     flipped[10] ^= 1;
-    world.put(Item::from_iter(whole.clone().into_iter().chain([record(flipped)]))).await;
+    world.put(whole.clone().into_iter().chain([record(flipped)]).collect()).await;
     assert_eq!(world.load_error("damaged").await, StoreErrorKind::Corrupt);
 
     let mut newer = bytes[..bytes.len() - 4].to_vec();
     newer[0] = u8::MAX;
     newer.extend(crc32(&newer).to_le_bytes());
-    world.put(Item::from_iter(whole.into_iter().chain([record(newer)]))).await;
+    world.put(whole.into_iter().chain([record(newer)]).collect()).await;
     assert_eq!(world.load_error("damaged").await, StoreErrorKind::Misconfigured);
 }
 
