@@ -237,6 +237,21 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a superseded holder's rows are rolled back",
         caught_by: "binary_id(semel::stores) & test(/^transactions::sqlite/)",
     },
+    Sabotage {
+        name: "every_node_cleans_up",
+        breaks: "all nodes together do one node's cleanup",
+        caught_by: "binary_id(semel::stores) & test(/^cleanup::/)",
+    },
+    Sabotage {
+        name: "stale_version_writes",
+        breaks: "a document is written only over the version that was seen",
+        caught_by: "binary_id(semel::stores) & test(/^repository::/)",
+    },
+    Sabotage {
+        name: "equal_document_is_own",
+        breaks: "two equal changes of one document are two",
+        caught_by: "binary_id(semel::stores) & test(/^repository::/)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.
