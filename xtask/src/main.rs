@@ -24,6 +24,8 @@ Usage: cargo xtask <command>
 
 Commands:
   test [--without …] everything that must pass: tools, format, lints, tidy, tests, stores, docs, examples, sabotages
+  stores [--without …]
+                     only the tests of the stores, beside their servers
   servers [--without …] [command …]
                      starts the servers that tests of the stores need, and runs the command beside them; without
                      one, prints where they are, and keeps them until it is interrupted
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
     let result = match arguments[..] {
         ["test"] => test::run(Vec::new()),
         ["test", "--without", list] => Kind::parse_list(list).and_then(test::run),
+        ["stores"] => stores::run(Vec::new()),
+        ["stores", "--without", list] => Kind::parse_list(list).and_then(stores::run),
         ["servers", "--without", list, ref command @ ..] => {
             Kind::parse_list(list).and_then(|without| servers::run(&without, command))
         }

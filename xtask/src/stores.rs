@@ -6,7 +6,7 @@
 
 use crate::{
     servers::{Kind, Servers},
-    shell::{Failure, capture, cargo, run},
+    shell::{Failure, capture, cargo, run as run_command},
 };
 use std::cell::RefCell;
 
@@ -35,7 +35,7 @@ pub(crate) fn features() -> String {
 pub(crate) fn each_alone() -> Result<(), Failure> {
     for Store { feature, .. } in &STORES {
         let bare = ["-p", "semel", "--no-default-features", "--features", feature];
-        run(cargo(&["clippy", "--quiet"]).args(bare).args(["--", "-D", "warnings"]))?;
+        run_command(cargo(&["clippy", "--quiet"]).args(bare).args(["--", "-D", "warnings"]))?;
         let tree = capture(cargo(&["tree", "--edges", "normal", "--prefix", "none"]).args(bare))?;
         if tree.code != Some(0) {
             return Err(Failure::no(format!("`cargo tree` failed: {}", tree.stderr.trim())));
@@ -63,6 +63,14 @@ fn strays<'a>(feature: &str, tree: &'a str) -> Vec<&'a str> {
     names
 }
 
+/// `cargo xtask stores`: this step alone.
+pub(crate) fn run(without: Vec<Kind>) -> Result<(), Failure> {
+    let tests = StoreTests::without(without);
+    let verdict = tests.run();
+    tests.say_what_was_left_out();
+    verdict
+}
+
 /// The tests of the stores beside their servers, and what was left out of them.
 pub(crate) struct StoreTests {
     without: Vec<Kind>,
@@ -86,7 +94,7 @@ impl StoreTests {
         if let Some(filter) = filter(&left_out) {
             command.args(["-E", &filter]);
         }
-        run(&mut command)
+        run_command(&mut command)
     }
 
     /// Says loudly which servers the tests had to do without.
