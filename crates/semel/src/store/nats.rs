@@ -3,7 +3,8 @@
 //! 1. A record is the last message under `$KV.bucket.identity`, the identity in hex: no character of a user's key
 //!    reaches the server.
 //! 2. A swap is one publication that names the sequence it expects to be the last of its subject, and one round
-//!    trip. Whoever loses reads what is there: one more.
+//!    trip. Whoever loses reads what is there: one more. With replicas one may lose to a write that is not to be
+//!    read yet; it is waited for, because it may be one's own whose answer was lost.
 //! 3. A fence is the message's sequence in the bucket's stream, which grows with every message and is not taken
 //!    back by removal or restart. A bucket that [`Bucket`] makes begins to count at the time of its making in µs,
 //!    so that one that was deleted and made again goes on above the old one's; buckets that do not are refused.
@@ -43,7 +44,7 @@ use async_nats::jetstream::{
     stream::{LastRawMessageErrorKind, Stream},
 };
 use connection::open;
-use error::{corrupt, is_lost, loading, publishing, unreadable};
+use error::{corrupt, is_lost, loading, publishing, undecided, unreadable};
 use semel_core::{
     BoxFuture,
     fence::Fence,
@@ -68,6 +69,10 @@ pub const LEARN_EVERY: Duration = Duration::from_mins(5);
 
 /// What is to be remembered for longer than this is kept for ever.
 const LIFE_MAX: Duration = Duration::from_hours(24 * 365 * 100);
+/// How often a swap is tried again that was lost to a write which nobody can see yet.
+const RACES_MAX: usize = 100;
+/// How long such a write is waited for, each time.
+const RACE_PAUSE: Duration = Duration::from_millis(10);
 /// Headers that stand on a message which says that there is nothing.
 const MARKERS: [&str; 2] = ["KV-Operation", "Nats-Marker-Reason"];
 
@@ -206,6 +211,28 @@ fn read(key: &Key, message: &StreamMessage) -> Result<Option<Stored>, StoreError
     Ok(Some(Stored { fence, record }))
 }
 
+/// What follows from a lost publication.
+#[derive(PartialEq, Eq, Debug)]
+enum Next {
+    /// Something else is there.
+    Lost,
+    /// Nothing is there, and a message that says so: that is what has to be last.
+    Expect(u64),
+    /// What we expected is still there: a write that we lost to is on its way, and whether it comes to be, and
+    /// whether it is our own of a moment ago, cannot be told yet.
+    Wait,
+}
+
+fn judge(expected: Option<Fence>, expected_last: u64, last: Option<&StreamMessage>) -> Next {
+    match last {
+        Some(last) if last.sequence == expected_last => Next::Wait,
+        None if expected_last == 0 => Next::Wait,
+        Some(last) if expected.is_none() && is_marker(last) => Next::Expect(last.sequence),
+        None if expected.is_none() => Next::Expect(0),
+        Some(_) | None => Next::Lost,
+    }
+}
+
 /// Whether somebody has deleted or purged the key by other means.
 fn is_marker(message: &StreamMessage) -> bool {
     MARKERS.iter().any(|name| message.headers.get(*name).is_some_and(|it| it.as_str() != "PUT"))
@@ -234,17 +261,20 @@ impl Store for NatsStore {
         Box::pin(async move {
             let subject = self.subject(key);
             let encoded = Encoded::new(key, record, self.clock.now());
-            if let Some(fence) = self.publish(&subject, expected.map_or(0, Fence::get), &encoded).await? {
-                self.ask_time_if_due().await;
-                return Ok(Swap::Won(fence));
+            let mut expected_last = expected.map_or(0, Fence::get);
+            for _ in 0..RACES_MAX {
+                if let Some(fence) = self.publish(&subject, expected_last, &encoded).await? {
+                    self.ask_time_if_due().await;
+                    return Ok(Swap::Won(fence));
+                }
+                let last = self.last(&subject).await?;
+                match judge(expected, expected_last, last.as_ref()) {
+                    Next::Lost => return Ok(Swap::Lost(last.map_or(Ok(None), |it| read(key, &it))?)),
+                    Next::Expect(sequence) => expected_last = sequence,
+                    Next::Wait => self.clock.sleep(RACE_PAUSE).await,
+                }
             }
-            let Some(last) = self.last(&subject).await? else { return Ok(Swap::Lost(None)) };
-            if expected.is_none() && is_marker(&last) {
-                // Nothing is there, and a message that says so: that is what has to be last.
-                let won = self.publish(&subject, last.sequence, &encoded).await?;
-                return Ok(won.map_or(Swap::Lost(None), Swap::Won));
-            }
-            Ok(Swap::Lost(read(key, &last)?))
+            Err(undecided())
         })
     }
 

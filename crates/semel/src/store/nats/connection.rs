@@ -19,7 +19,7 @@ use std::time::Duration;
 /// How long connecting may take.
 pub const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long a request may take.
-pub const RESPONSE_MAX: Duration = Duration::from_secs(5);
+pub const RESPONSE_MAX: Duration = Duration::from_secs(3);
 /// How often a server that says nothing is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(5);
 

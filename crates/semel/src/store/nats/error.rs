@@ -46,6 +46,11 @@ pub(super) fn corrupt(what: &str) -> StoreError {
     StoreError::new(Corrupt, STORE, format!("read a record: found {what}"))
 }
 
+/// A swap that was lost to a write which never came to be seen.
+pub(super) fn undecided() -> StoreError {
+    StoreError::new(Unavailable, STORE, "swap a record: another write is under way and does not end")
+}
+
 /// A record's bytes that cannot be read.
 pub(super) fn unreadable(error: WireError) -> StoreError {
     let kind = match error {

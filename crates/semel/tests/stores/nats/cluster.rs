@@ -8,14 +8,18 @@ use semel::{
     store::nats::{Bucket, NatsStore},
 };
 use semel_testkit::conformance;
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Three replicas, once the servers have found each other.
 async fn replicated(servers: &[Server; 3]) -> NatsStore {
     let urls = servers.each_ref().map(|it| it.url.clone()).join(",");
     let bucket = Bucket::new("semel").replicas(3);
     let mut last = None;
-    for _ in 0..100 {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(60) {
         match NatsStore::connect_or_create(&urls, &bucket).await {
             Ok(store) => return store,
             Err(error) => last = Some(error),
@@ -45,13 +49,13 @@ async fn one_server_of_three_dies_and_nothing_is_forgotten() {
     let [first, _second, _third] = servers;
     drop(first);
     for id in 0..20 {
-        let mut tries = 0;
+        let begun = Instant::now();
         let kept = loop {
             match once.call("survives", id).run(async |_| Ok(99)).await {
                 Ok(kept) => break kept,
-                Err(error) => assert!(tries < 20, "{error:?}"),
+                // Another leader is being chosen.
+                Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error:?}"),
             }
-            tries += 1;
         };
         assert_eq!(kept, id, "it ran again");
     }
