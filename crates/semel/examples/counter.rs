@@ -47,7 +47,7 @@ impl Counter {
                 Ok(())
             })
             .await?;
-        if event % 7 == 0 && outcome.how == How::Fresh && fastrand::bool() {
+        if event.is_multiple_of(7) && outcome.how == How::Fresh && fastrand::bool() {
             return Err("the process died before the commit".into()); // and the transaction with it
         }
         tx.commit().await?;

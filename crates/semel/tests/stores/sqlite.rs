@@ -52,7 +52,7 @@ async fn two_who_open_the_same_file_share_it() {
     let (first, directory) = store().await;
     let second = SqliteStore::connect(file(&directory)).await.unwrap();
     let calls = |store: SqliteStore, number: u32| {
-        let once = Once::builder().on_busy(semel::OnBusy::Wait { max: Duration::from_secs(60) }).store(store);
+        let once = Once::builder().on_busy(semel::OnBusy::Wait { max: Duration::from_mins(1) }).store(store);
         tokio::spawn(async move {
             let mut results = Vec::new();
             for id in 0..50 {
@@ -68,7 +68,7 @@ async fn two_who_open_the_same_file_share_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_race_for_one_key_and_one_runs() {
     let (store, _directory) = store().await;
-    let once = Once::builder().on_busy(semel::OnBusy::Wait { max: Duration::from_secs(60) }).store(store);
+    let once = Once::builder().on_busy(semel::OnBusy::Wait { max: Duration::from_mins(1) }).store(store);
     let tasks: Vec<_> = (0..1_000)
         .map(|number| {
             let once = once.clone();

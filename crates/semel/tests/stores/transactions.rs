@@ -109,7 +109,7 @@ macro_rules! rules {
                 for task in tasks {
                     task.await.unwrap();
                 }
-                assert_eq!(views(&world.store).await, EVENTS as i64, "SEMEL_SEED={seed}");
+                assert_eq!(views(&world.store).await, EVENTS.cast_signed(), "SEMEL_SEED={seed}");
             }
 
             #[tokio::test]

@@ -9,7 +9,7 @@ const YEAR: Duration = Duration::from_hours(24 * 365);
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_race_for_one_key_and_one_runs() {
     let (store, _database) = store().await;
-    let once = Once::builder().on_busy(semel::OnBusy::Wait { max: Duration::from_secs(60) }).store(store);
+    let once = Once::builder().on_busy(semel::OnBusy::Wait { max: Duration::from_mins(1) }).store(store);
     let tasks: Vec<_> = (0..1_000)
         .map(|number| {
             let once = once.clone();
