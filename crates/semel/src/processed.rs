@@ -8,8 +8,8 @@
 //!    Nothing that is called before and after the work can close that gap. Use them to look, and to import what
 //!    another system has processed.
 //! 3. A consumer has a name, so that each consumer of one event processes it once.
-//! 4. An event is remembered for 30 days unless said otherwise: longer than event sources redeliver (Pub/Sub keeps
-//!    messages for up to 31 days if asked to, EventBridge retries for one, SQS keeps them for up to 14).
+//! 4. An event is remembered for 30 days unless said otherwise: longer than event sources redeliver unless they are
+//!    told otherwise (EventBridge for a day, SQS for four, Pub/Sub for seven).
 //!
 //! It keeps no results: [`Once::call`] does. It does not see inside the function: if that has several effects, give
 //! each a record of its own with [`Lease::effect`](crate::Lease::effect).

@@ -117,7 +117,7 @@ mod tests {
 23 22 0:5 / /dev rw,nosuid - devtmpfs udev rw
 24 23 0:24 / /dev/shm rw - tmpfs tmpfs rw
 25 22 0:40 / /srv/my\\040data rw master:3 - nfs4 server:/data rw
-26 22 0:41 / /home rw - fuse.sshfs host: rw
+26 22 0:41 / /mnt/far rw - fuse.sshfs host: rw
 ";
 
     fn check(directory: &str, system: &str, tier: Tier) {
@@ -132,7 +132,7 @@ mod tests {
         check("/dev/shm/semel", "tmpfs", Tier::C);
         check("/dev/shmother", "devtmpfs", Tier::A);
         check("/srv/my data/semel", "nfs4", Tier::C);
-        check("/home/ann", "fuse.sshfs", Tier::C);
+        check("/mnt/far/semel", "fuse.sshfs", Tier::C);
     }
 
     #[test]
