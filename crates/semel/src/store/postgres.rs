@@ -30,7 +30,7 @@ use super::{
     offset::LearnedClock,
     sql::{self, Change, Lanes, PURGE_MAX},
 };
-use error::{STORE, told};
+use error::STORE;
 use lane::Request;
 use semel_core::{
     BoxFuture,
@@ -102,8 +102,12 @@ impl PostgresStore {
         let mut purged = 0;
         while purged < limit {
             let some = PURGE_MAX.min(limit - purged);
-            let removed = self.shared.statements.purge(&mut connection, expired_at, some).await;
-            let removed = removed.map_err(|error| told("purging", error))?;
+            let purge = self.shared.statements.purge(&mut connection, expired_at, some);
+            let removed = lane::in_time("purging", purge).await;
+            if removed.is_err() {
+                connection.close_on_drop();
+            }
+            let removed = removed?;
             purged += removed;
             if removed < some {
                 break;

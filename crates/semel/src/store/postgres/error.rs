@@ -70,6 +70,9 @@ fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
         ("22021" | "22P05", _) => {
             (Misconfigured, "the database cannot hold Unicode; create it with the encoding UTF8")
         }
+        ("25P02", _) => {
+            (Unavailable, "an earlier statement of the transaction failed; roll it back, and begin again")
+        }
         ("55P03" | "57014", _) => {
             (Unavailable, "another transaction holds the record for too long; try again")
         }

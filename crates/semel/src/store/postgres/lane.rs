@@ -74,6 +74,22 @@ pub(super) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, S
     }
 }
 
+/// What the server answers, in bounded time.
+pub(super) async fn in_time<T>(
+    doing: &str,
+    asking: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, StoreError> {
+    match timeout(ANSWER_MAX, asking).await {
+        Ok(answer) => answer.map_err(|error| told(doing, error)),
+        Err(_) => Err(silent(doing)),
+    }
+}
+
+fn silent(doing: &str) -> StoreError {
+    let context = format!("{doing}: the server did not answer in time; try again");
+    StoreError::new(StoreErrorKind::Unavailable, STORE, context)
+}
+
 async fn carry(
     lane: &mut Lane<Request>,
     mut connection: PoolConnection<Postgres>,
@@ -134,10 +150,7 @@ fn answered<T>(
             let left = if is_answer(&error) { Left::Good } else { Left::Broken };
             (Err(told(doing, error)), left)
         }
-        Err(_) => {
-            let context = format!("{doing}: the server did not answer in time; try again");
-            (Err(StoreError::new(StoreErrorKind::Unavailable, STORE, context)), Left::Broken)
-        }
+        Err(_) => (Err(silent(doing)), Left::Broken),
     };
     // Nobody waits for it any more: then nobody is told.
     drop(reply.send(answer));
