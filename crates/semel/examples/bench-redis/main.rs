@@ -24,7 +24,7 @@ async fn main() -> Result<(), Failure> {
     let client = redis::Client::open(url)?;
     let connection = ConnectionManager::new_with_config(client, config).await?;
     let store = RedisStore::new(connection.clone()).await?.with_prefix("bench")?;
-    let once = Once::builder().retention(Duration::from_secs(60)).store(store);
+    let once = Once::builder().retention(Duration::from_mins(1)).store(store);
     let empty = redis::Script::new("return 1");
     let _: i64 = empty.invoke_async(&mut connection.clone()).await?;
 

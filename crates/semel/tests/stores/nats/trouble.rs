@@ -98,10 +98,10 @@ async fn more_replicas_than_servers_are_misconfigured() {
 async fn a_bucket_that_cannot_be_right_is_refused() {
     let place = servers::nats();
     let admin = context(&place.url).await;
-    let sound = kv::Config { history: 1, limit_markers: Some(Duration::from_secs(60)), ..Default::default() };
+    let sound = kv::Config { history: 1, limit_markers: Some(Duration::from_mins(1)), ..Default::default() };
     let faults = [
         ("history", kv::Config { history: 5, ..sound.clone() }),
-        ("max_age", kv::Config { max_age: Duration::from_secs(3_600), ..sound.clone() }),
+        ("max_age", kv::Config { max_age: Duration::from_hours(1), ..sound.clone() }),
         ("allow_msg_ttl", kv::Config { limit_markers: None, ..sound.clone() }),
         ("first_seq", sound),
     ];
