@@ -1,13 +1,16 @@
 //! Records in Redis or Valkey, on one server or a cluster.
 //!
-//! 1. A record is one string: its fence in twenty digits, then its bytes. Its name is `prefix:{identity}`, so
+//! 1. A record is one string: its fence in sixteen digits, then its bytes. Its name is `prefix:{identity}`, so
 //!    that it lies in one slot of a cluster and no character of a user's key reaches the server.
-//! 2. A swap is one script and one round trip: it compares the fence, writes, sets the expiry and tells the
-//!    server's time. It is sent by its hash, and whole to a server that does not know it.
-//! 3. A fence is `max(the server's time in µs, the last + 1)`, so that it goes on growing after the record is gone.
+//! 2. A swap is one script and one round trip: it compares the fence, writes and sets the expiry. It is sent by its
+//!    hash, and whole to a server that does not know it. Swaps that come at the same time go in one command, except
+//!    to a cluster.
+//! 3. A new record's fence is the server's time in µs, and every later one the next number, so that fences go on
+//!    growing after the record is gone.
 //! 4. Finished records are removed by the server, [`EXPIRY_MARGIN`] after they expired. Unfinished ones are never.
 //!    There is nothing to purge.
-//! 5. Leases are judged by the server's clock, learnt from every swap's reply. The servers of a cluster, and a
+//! 5. Leases are judged by the server's clock, learnt from every new record's fence, and asked for every
+//!    [`LEARN_EVERY`] where there is none. The servers of a cluster, and a
 //!    replica that may be promoted, should agree on the time to within the margin of
 //!    [`OnceBuilder::margin`](crate::OnceBuilder::margin).
 //! 6. A lost connection is made again by the client; every command has an end ([`RESPONSE_MAX`]).
@@ -27,6 +30,7 @@
 //! It does not use replicas to read, `WAIT`, or locks over several independent servers: none of these makes an
 //! acknowledged write survive a failover.
 
+mod batch;
 mod connection;
 mod doctor;
 mod error;
@@ -36,9 +40,10 @@ pub use connection::{CONNECT_MAX, Connection, RESPONSE_MAX};
 pub use script::EXPIRY_MARGIN;
 
 use crate::store::offset::LearnedClock;
+use batch::Batches;
 use error::{misconfigured, trouble};
 use redis::{FromRedisValue, RedisError, cmd};
-use script::{Reply, Swapping, server_time};
+use script::{Reply, Request, server_time};
 use semel_core::{
     BoxFuture,
     fence::Fence,
@@ -46,12 +51,19 @@ use semel_core::{
     record::{Record, Stored},
     store::{Store, StoreError, Swap},
     time::{Clock, Timestamp},
-    wire,
 };
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 /// What names begin with unless [`RedisStore::with_prefix`] says otherwise.
 pub const PREFIX: &str = "semel";
+/// How long the server's time is believed without being told again.
+pub const LEARN_EVERY: Duration = Duration::from_mins(5);
 /// Longest prefix, in bytes.
 pub const PREFIX_BYTES_MAX: usize = 128;
 
@@ -72,8 +84,10 @@ pub const PREFIX_BYTES_MAX: usize = 128;
 pub struct RedisStore {
     connection: Connection,
     prefix: Arc<str>,
-    swapping: Arc<Swapping>,
+    batches: Arc<Batches>,
     clock: Arc<LearnedClock>,
+    /// When the server last told its time, in milliseconds of the monotonic clock.
+    learned_at: Arc<AtomicU64>,
 }
 
 impl RedisStore {
@@ -96,11 +110,13 @@ impl RedisStore {
     ///
     /// Asks the server for its time.
     pub async fn new(connection: impl Into<Connection>) -> Result<Self, StoreError> {
+        let connection = connection.into();
         let store = Self {
-            connection: connection.into(),
+            batches: Arc::new(Batches::new(connection.clone())),
+            connection,
             prefix: Arc::from(PREFIX),
-            swapping: Arc::new(Swapping::new()),
             clock: Arc::new(LearnedClock::new()),
+            learned_at: Arc::default(),
         };
         store.ask_time().await?;
         Ok(store)
@@ -119,7 +135,32 @@ impl RedisStore {
 
     /// The name under which the record of this key stands in Redis, for those who look with `redis-cli`.
     pub fn name(&self, key: &Key) -> String {
-        format!("{}:{{{}}}", self.prefix, key.identity())
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let identity = key.identity().as_bytes();
+        let mut name = String::with_capacity(self.prefix.len() + 3 + 2 * identity.len());
+        name.push_str(&self.prefix);
+        name.push_str(":{");
+        // As its `Display` would, in a tenth of the time.
+        for byte in identity {
+            name.push(DIGITS[usize::from(byte >> 4)].into());
+            name.push(DIGITS[usize::from(byte & 15)].into());
+        }
+        name.push('}');
+        name
+    }
+
+    /// Asks for the time if nothing has told it for long. If nothing comes of it, what was learnt before stands.
+    async fn ask_time_if_due(&self) {
+        let due = self.learned_at.load(Ordering::Relaxed) + LEARN_EVERY.as_millis() as u64;
+        if self.clock.monotonic().as_millis() as u64 >= due {
+            drop(self.ask_time().await);
+        }
+    }
+
+    fn learn(&self, told: Timestamp, sent: Duration) {
+        let received = self.clock.monotonic();
+        self.learned_at.store(received.as_millis() as u64, Ordering::Relaxed);
+        self.clock.learn(told, sent, received);
     }
 
     async fn ask_time(&self) -> Result<(), StoreError> {
@@ -127,17 +168,8 @@ impl RedisStore {
         let sent = self.clock.monotonic();
         let reply = self.connection.send(&cmd("TIME")).await.map_err(doing)?;
         let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).map_err(|it| doing(it.into()))?;
-        self.clock.learn(server_time(seconds, micros), sent, self.clock.monotonic());
+        self.learn(server_time(seconds, micros), sent);
         Ok(())
-    }
-
-    async fn swap_bytes(&self, swapping: script::Request<'_>) -> Result<Reply, StoreError> {
-        let doing = |error: RedisError| trouble("swap a record", error);
-        let sent = self.clock.monotonic();
-        let reply = self.swapping.send(&self.connection, &swapping).await.map_err(doing)?;
-        let reply = Reply::read(reply).map_err(doing)?;
-        self.clock.learn(reply.server_time, sent, self.clock.monotonic());
-        Ok(reply)
     }
 }
 
@@ -160,15 +192,21 @@ impl Store for RedisStore {
         record: &'a Record,
     ) -> BoxFuture<'a, Result<Swap, StoreError>> {
         Box::pin(async move {
-            let name = self.name(key);
-            let bytes = wire::encode(key, record);
-            let request =
-                script::Request { name: &name, expected, bytes: &bytes, expires_at: record.expires_at };
-            let reply = self.swap_bytes(request).await?;
-            match (reply.is_won, reply.value) {
-                (true, value) => Ok(Swap::Won(script::read_fence(value.as_deref().unwrap_or_default())?)),
-                (false, None) => Ok(Swap::Lost(None)),
-                (false, Some(value)) => Ok(Swap::Lost(Some(script::read(key, &value)?))),
+            let request = Request::new(self.name(key), key, expected, record, self.clock.now())?;
+            let sent = self.clock.monotonic();
+            let reply = self.batches.send(request).await?;
+            let reply = reply.map_err(|error| trouble("swap a record", error))?;
+            match Reply::read(expected, reply)? {
+                Reply::Created(fence) => {
+                    self.learn(script::issued_at(fence), sent);
+                    Ok(Swap::Won(fence))
+                }
+                Reply::Updated(fence) => {
+                    self.ask_time_if_due().await;
+                    Ok(Swap::Won(fence))
+                }
+                Reply::Lost(None) => Ok(Swap::Lost(None)),
+                Reply::Lost(Some(value)) => Ok(Swap::Lost(Some(script::read(key, &value)?))),
             }
         })
     }

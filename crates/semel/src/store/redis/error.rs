@@ -5,8 +5,10 @@ use semel_core::{
     store::{StoreError, StoreErrorKind},
     wire::WireError,
 };
+use tokio::sync::oneshot::error::RecvError;
 
 const STORE: &str = "redis";
+const FOREIGN: &str = "something else stands under this name: choose another prefix";
 
 /// What was being done, and what came of it.
 pub(super) fn trouble(doing: &str, error: RedisError) -> StoreError {
@@ -16,6 +18,16 @@ pub(super) fn trouble(doing: &str, error: RedisError) -> StoreError {
 
 pub(super) fn misconfigured(context: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, STORE, context)
+}
+
+/// What stands under a record's name is no string.
+pub(super) fn foreign() -> StoreError {
+    misconfigured(format!("swap a record: {FOREIGN}"))
+}
+
+/// The task that was to send it is gone, and so is its runtime.
+pub(super) fn lost_task(error: RecvError) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, STORE, "swap a record: the runtime is ending").because(error)
 }
 
 pub(super) fn corrupt(what: &str) -> StoreError {
@@ -81,15 +93,14 @@ fn judge_server(kind: ServerErrorKind, detail: &str) -> (StoreErrorKind, &'stati
 
 /// Codes that the client does not know by name.
 fn judge_code(code: &str) -> (StoreErrorKind, &'static str) {
-    use StoreErrorKind::{Corrupt, Misconfigured, Refused, Unavailable};
+    use StoreErrorKind::{Misconfigured, Refused, Unavailable};
     match code {
         "WRONGPASS" | "NOAUTH" => (Misconfigured, "check the user name and the password in the URL"),
         "OOM" => (Refused, "the server's memory is full: raise `maxmemory`, or keep records for less long"),
         "MISCONF" => (Refused, "the server cannot write to its disk: see its log"),
         "NOREPLICAS" => (Unavailable, "fewer replicas are connected than `min-replicas-to-write` demands"),
         "BUSY" => (Unavailable, "the server is busy with a script"),
-        "WRONGTYPE" => (Misconfigured, "something else stands under this name: choose another prefix"),
-        "SEMELFENCE" => (Corrupt, "the server's clock is far in the future, or was: no fence is left"),
+        "WRONGTYPE" => (Misconfigured, FOREIGN),
         _ => (Refused, "the server refused it"),
     }
 }
@@ -107,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_the_server_says_has_a_kind_and_a_remedy() {
-        use StoreErrorKind::{Corrupt, Misconfigured, Refused, Unavailable};
+        use StoreErrorKind::{Misconfigured, Refused, Unavailable};
         let table = [
             ("LOADING Redis is loading the dataset in memory", Unavailable, "not ready"),
             ("CLUSTERDOWN The cluster is down", Unavailable, "not ready"),
@@ -126,7 +137,6 @@ mod tests {
             ("MOVED 3999 127.0.0.1:6381", Misconfigured, "connect_cluster"),
             ("ERR DB index is out of range", Misconfigured, "database"),
             ("WRONGTYPE Operation against a key holding the wrong kind of value", Misconfigured, "prefix"),
-            ("SEMELFENCE no higher fence can be given", Corrupt, "clock"),
         ];
         for (line, kind, remedy) in table {
             let error = trouble("swap a record", said(line));

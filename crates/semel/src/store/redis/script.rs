@@ -3,50 +3,59 @@
 //! 1. It decides nothing but whether the stored fence is the expected one.
 //! 2. It is sent by its hash; a server that does not know it (a fresh one, one that was restarted, another node
 //!    of the cluster) is sent it whole, and then knows it.
-//! 3. A record that was written stays for a margin, even if it has expired already: whoever held its fence is
+//! 3. A new record's fence is the server's time, every other one's the next number, which that time has passed by
+//!    then: so no command but `TIME`, once per record, and no arithmetic on doubles is needed.
+//! 4. A record that was written stays for a margin, even if it has expired already: whoever held its fence is
 //!    refused by what stands there, and the time has moved past the fence before the record is gone.
 
 use super::{
     connection::Connection,
-    error::{corrupt, unreadable},
+    error::{corrupt, foreign, unreadable},
 };
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, Value, cmd};
-use semel_core::{fence::Fence, key::Key, record::Stored, store::StoreError, time::Timestamp, wire};
+use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value, cmd};
+use semel_core::{
+    fence::Fence,
+    key::{Identity, Key},
+    record::{Record, Stored},
+    store::StoreError,
+    time::Timestamp,
+    wire,
+};
 use std::time::Duration;
 
 /// How long past its expiry a record is kept: so far may the server's clock be set back without a fence being
 /// issued again.
 pub const EXPIRY_MARGIN: Duration = Duration::from_mins(10);
 
-/// What expires later than this (the year 9999) is kept for ever.
-const EXPIRES_AT_MAX: Timestamp = Timestamp::from_millis(253_402_300_800_000);
+/// What is to be remembered for longer than this is kept for ever.
+const LIFE_MAX: Duration = Duration::from_hours(24 * 365 * 100);
+/// Room for a record with a small result.
+const VALUE_BYTES: usize = 256;
 
-/// Digits of a fence in front of a record's bytes.
-const FENCE_DIGITS: usize = 20;
+/// Digits of a fence in front of a record's bytes: microseconds, until the year 2286.
+const FENCE_DIGITS: usize = 16;
+/// The highest fence that stays whole in Lua, whose numbers are doubles; the clock reaches it in the year 2255.
+const FENCE_MAX: u64 = (1 << 53) - 1;
 
-/// KEYS: the record's name. ARGV: the expected fence in twenty digits or nothing; the record's bytes; when they
-/// expire in ms or nothing; the margin in ms. Gives whether it was written, the server's time in seconds and
-/// microseconds, and the new fence or what stands there.
-///
-/// Numbers are doubles in Lua: whole up to 2^53, which microseconds reach in the year 2255.
+/// KEYS: the record's name. ARGV: the expected fence or nothing; what to write, with the next fence in front if one
+/// was expected; in how many milliseconds it may go, or nothing. Gives the new fence if nothing was expected, 1 if
+/// something was, and what stands there, or nothing, if it was lost.
 const SWAP: &str = "\
-local stored = redis.call('GET', KEYS[1])
-local time = redis.call('TIME')
-local fence = ''
-if stored then fence = string.sub(stored, 1, 20) end
-if fence ~= ARGV[1] then return {0, time[1], time[2], stored} end
-local now = time[1] * 1000000 + time[2]
-local next = now
-if stored and tonumber(fence) >= next then next = tonumber(fence) + 1 end
-if next >= 9007199254740992 then return redis.error_reply('SEMELFENCE no higher fence can be given') end
-next = string.format('%020.0f', next)
-if ARGV[3] == '' then
-  redis.call('SET', KEYS[1], next .. ARGV[2])
-else
-  local left = math.max(ARGV[3] - math.floor(now / 1000), 0) + ARGV[4]
-  redis.call('SET', KEYS[1], next .. ARGV[2], 'PX', string.format('%.0f', left))
+local key, life = KEYS[1], ARGV[3]
+if ARGV[1] == '' then
+  local time = redis.call('TIME')
+  local fence = string.format('%010d%06d', time[1], time[2])
+  local value = fence .. ARGV[2]
+  local won
+  if life == '' then won = redis.call('SET', key, value, 'NX')
+  else won = redis.call('SET', key, value, 'NX', 'PX', life) end
+  if won then return tonumber(fence) end
+elseif redis.call('GETRANGE', key, 0, 15) == ARGV[1] then
+  if life == '' then redis.call('SET', key, ARGV[2])
+  else redis.call('SET', key, ARGV[2], 'PX', life) end
+  return 1
 end
-return {1, time[1], time[2], next}";
+return redis.call('GET', key)";
 
 /// The script, with its hash.
 pub(super) struct Swapping {
@@ -54,19 +63,69 @@ pub(super) struct Swapping {
 }
 
 /// What the script is told.
-pub(super) struct Request<'a> {
-    pub(super) name: &'a str,
+pub(super) struct Request {
+    pub(super) identity: Identity,
+    pub(super) name: String,
     pub(super) expected: Option<Fence>,
-    pub(super) bytes: &'a [u8],
-    pub(super) expires_at: Timestamp,
+    /// What to write, with its fence in front if that is known.
+    pub(super) value: Vec<u8>,
+    /// When the server may remove it, from now; `None` for never.
+    life: Option<Duration>,
 }
 
 /// What the script says.
-pub(super) struct Reply {
-    pub(super) is_won: bool,
-    pub(super) server_time: Timestamp,
-    /// The new fence if it was won, else what stands there.
-    pub(super) value: Option<Vec<u8>>,
+pub(super) enum Reply {
+    /// Written. The fence is the server's time in microseconds.
+    Created(Fence),
+    /// Written, under the fence after the expected one.
+    Updated(Fence),
+    /// Not written, because this stands there.
+    Lost(Option<Vec<u8>>),
+}
+
+impl Request {
+    pub(super) fn new(
+        name: String,
+        key: &Key,
+        expected: Option<Fence>,
+        record: &Record,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut value = Vec::with_capacity(VALUE_BYTES);
+        if let Some(fence) = expected {
+            value.extend_from_slice(digits(after(fence)?).as_bytes());
+        }
+        wire::encode_into(&mut value, key, record);
+        let left = record.expires_at.since(now);
+        let life = (left < LIFE_MAX).then(|| left + EXPIRY_MARGIN);
+        Ok(Self { identity: *key.identity(), name, expected, value, life })
+    }
+}
+
+impl Request {
+    /// Whether it may be one of many: all but new records that are to expire, of which there are few.
+    pub(super) fn may_gather(&self) -> bool {
+        self.expected.is_some() || self.life.is_none()
+    }
+
+    /// Says when the server may remove it.
+    pub(super) fn add_life<'a>(&self, command: &'a mut Cmd) -> &'a mut Cmd {
+        match self.life {
+            Some(life) => command.arg(life.as_millis() as u64),
+            None => command.arg(""),
+        }
+    }
+}
+
+/// The fence after this one. It is not later than the server's time, which has moved on since: so it is never issued
+/// again, not even after the record is gone.
+fn after(fence: Fence) -> Result<Fence, StoreError> {
+    let next = Fence::new(fence.get() + 1).filter(|it| it.get() <= FENCE_MAX);
+    next.ok_or_else(|| corrupt("a fence from the far future, after which there is none"))
+}
+
+pub(super) fn digits(fence: Fence) -> String {
+    format!("{:0FENCE_DIGITS$}", fence.get())
 }
 
 impl Swapping {
@@ -74,35 +133,58 @@ impl Swapping {
         Self { script: redis::Script::new(SWAP) }
     }
 
-    pub(super) async fn send(&self, connection: &Connection, request: &Request<'_>) -> RedisResult<Value> {
-        let by_hash = command("EVALSHA", self.script.get_hash(), request);
-        match connection.send(&by_hash).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                connection.send(&command("EVAL", SWAP, request)).await
-            }
-            result => result,
-        }
+    pub(super) async fn send(&self, connection: &Connection, request: &Request) -> RedisResult<Value> {
+        evaluate(connection, self.script.get_hash(), SWAP, |script| command(script, request)).await
     }
 }
 
-fn command(name: &str, script: &str, request: &Request<'_>) -> redis::Cmd {
-    let expected = request.expected.map_or_else(String::new, |it| format!("{:0FENCE_DIGITS$}", it.get()));
-    let expires_at = (request.expires_at <= EXPIRES_AT_MAX).then(|| request.expires_at.as_millis());
+/// Sends a script by its hash, and whole if the server does not know it. The command is given how to begin.
+pub(super) async fn evaluate(
+    connection: &Connection,
+    hash: &str,
+    code: &str,
+    command: impl Fn((&str, &str)) -> Cmd,
+) -> RedisResult<Value> {
+    match connection.send(&command(("EVALSHA", hash))).await {
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            connection.send(&command(("EVAL", code))).await
+        }
+        result => result,
+    }
+}
+
+fn command((name, script): (&str, &str), request: &Request) -> Cmd {
     let mut command = cmd(name);
-    command.arg(script).arg(1).arg(request.name).arg(expected).arg(request.bytes);
-    match expires_at {
-        Some(millis) => command.arg(millis),
+    command.arg(script).arg(1).arg(&request.name);
+    match request.expected {
+        Some(fence) => command.arg(digits(fence)),
         None => command.arg(""),
     };
-    command.arg(EXPIRY_MARGIN.as_millis() as u64);
+    command.arg(&request.value[..]);
+    request.add_life(&mut command);
     command
 }
 
 impl Reply {
-    pub(super) fn read(reply: Value) -> Result<Self, RedisError> {
-        let (is_won, seconds, micros, value) = FromRedisValue::from_redis_value(reply)?;
-        Ok(Self { is_won, server_time: server_time(seconds, micros), value })
+    pub(super) fn read(expected: Option<Fence>, reply: Value) -> Result<Self, StoreError> {
+        match (expected, reply) {
+            (None, Value::Int(number)) => {
+                let fence = u64::try_from(number).ok().and_then(Fence::new);
+                fence.map(Self::Created).ok_or_else(|| corrupt("a clock that stands before 1970"))
+            }
+            (Some(expected), Value::Int(_)) => Ok(Self::Updated(after(expected)?)),
+            (_, Value::BulkString(value)) => Ok(Self::Lost(Some(value))),
+            (_, Value::Nil) => Ok(Self::Lost(None)),
+            // Something foreign, in a batch.
+            (_, Value::Array(_)) => Err(foreign()),
+            (_, other) => Err(corrupt(&format!("the answer {other:?}"))),
+        }
     }
+}
+
+/// When the server issued this fence to a new record.
+pub(super) fn issued_at(fence: Fence) -> Timestamp {
+    Timestamp::from_millis(fence.get() / 1_000)
 }
 
 /// What `TIME` tells, as a moment.
@@ -119,7 +201,7 @@ pub(super) fn read(key: &Key, value: &[u8]) -> Result<Stored, StoreError> {
     Ok(Stored { fence: read_fence(fence)?, record })
 }
 
-pub(super) fn read_fence(digits: &[u8]) -> Result<Fence, StoreError> {
+fn read_fence(digits: &[u8]) -> Result<Fence, StoreError> {
     let number = std::str::from_utf8(digits).ok().and_then(|it| it.parse().ok());
     number.and_then(Fence::new).ok_or_else(|| corrupt("a fence that is no number"))
 }

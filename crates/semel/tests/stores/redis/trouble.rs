@@ -110,7 +110,7 @@ async fn what_others_wrote_under_our_names_is_reported_and_left_alone() {
     let key = Key::new("foreign", 1).unwrap();
     for (command, kind) in [
         ("SET name short", StoreErrorKind::Corrupt),
-        ("SET name 00000000000000000001-and-no-record", StoreErrorKind::Corrupt),
+        ("SET name 0000000000000001-and-no-record", StoreErrorKind::Corrupt),
         ("SADD name member", StoreErrorKind::Misconfigured),
     ] {
         server.ask::<()>("FLUSHALL").await.unwrap();
@@ -119,6 +119,33 @@ async fn what_others_wrote_under_our_names_is_reported_and_left_alone() {
         let error = Once::new(store.clone()).call_key(key.clone()).run(async |_| Ok(())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Store, "{command}");
     }
+}
+
+/// Calls that come at the same time go to the server together.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_foreign_name_among_many_spoils_no_other_call() {
+    let server = Server::start(&[]);
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let once = Once::new(store.clone());
+    let done = Key::new("many", 1).unwrap();
+    once.call_key(done.clone()).run(async |_| Ok(99)).await.unwrap();
+    let foreign = store.name(&Key::new("many", 2).unwrap());
+    server.ask::<()>(&format!("SADD {foreign} member")).await.unwrap();
+    let calls: Vec<_> = (0..200)
+        .map(|id| {
+            let once = once.clone();
+            tokio::spawn(async move { once.call("many", id).run(async |_| Ok(id)).await })
+        })
+        .collect();
+    for (id, call) in (0..).zip(calls) {
+        match (id, call.await.unwrap()) {
+            (1, kept) => assert_eq!(kept.unwrap(), 99, "it was done before"),
+            (2, error) => assert_eq!(error.unwrap_err().kind(), ErrorKind::Store),
+            (_, value) => assert_eq!(value.unwrap(), id),
+        }
+    }
+    let members: Vec<String> = server.ask(&format!("SMEMBERS {foreign}")).await.unwrap();
+    assert_eq!(members, ["member"], "what is foreign is left alone");
 }
 
 #[tokio::test]
