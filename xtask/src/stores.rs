@@ -28,7 +28,8 @@ const STORES: [Store; 6] = [
 
 /// The features of all stores, as cargo wants them for the whole workspace.
 pub(crate) fn features() -> String {
-    STORES.map(|it| format!("semel/{}", it.feature)).join(",")
+    let stores = STORES.map(|it| format!("semel/{}", it.feature)).join(",");
+    format!("{stores},semel-testkit/servers")
 }
 
 /// Each feature is enough for itself, and none brings another's crates.
