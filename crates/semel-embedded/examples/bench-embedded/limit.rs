@@ -1,7 +1,8 @@
 //! The limit: every record in memory, every write in a log, one `fdatasync` for all who wait.
 //!
-//! Nothing that is as durable can be faster; nothing that keeps its memory bounded can be this simple. The log
-//! is written into a file of zeros, which makes syncing it twice as fast as appending to it.
+//! It pays nothing for moving records out of memory, so it is what the store is measured against; it is simple
+//! rather than tuned, and with many callers the store can be ahead of it. The log is written into a file of zeros,
+//! which makes syncing it twice as fast as appending to it.
 
 use crate::load::Clocked;
 use semel_core::{

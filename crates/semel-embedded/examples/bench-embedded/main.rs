@@ -1,4 +1,4 @@
-//! How fast the embedded store is, as a ratio to the fastest thing that could be as durable.
+//! How fast the embedded store is, as a ratio to a plain log that is as durable.
 //!
 //! The limit is a store of the same interface that keeps every record in memory and appends every write to a
 //! log, with the same group commit: one `fdatasync` for everybody who waits ([`limit`]). It is measured in
