@@ -158,10 +158,11 @@ pub(crate) struct Change<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// What became of a swap. A won one may be answered once the journal is written up to `upto`.
+/// What became of a swap. A won one may be answered once the journal is written up to `upto`; if it `is_alone`,
+/// nothing else is on its way to the disk.
 #[derive(Debug)]
 pub(crate) enum Applied {
-    Won { fence: Fence, upto: u64 },
+    Won { fence: Fence, upto: u64, is_alone: bool },
     Lost(Option<Value>),
 }
 
@@ -219,19 +220,21 @@ impl Engine {
                 return Ok(Applied::Lost(self.load(change.identity)?));
             }
             state.admit(change.expected)?;
+            let is_alone = state.is_syncer_idle && state.tail.pending.is_empty();
             let fence = Fence::next(state.last_fence, now);
             let Change { identity, expires_at, kind, payload, .. } = *change;
             let floor = if sabotage::is_on("embedded_floor_ignored") { Timestamp::EPOCH } else { floor };
             self.append(&mut state, &Put { identity: *identity, fence, expires_at, floor, kind, payload })?;
             state.last_fence = Some(fence);
             let upto = state.appended;
-            if let Some(waiter) = waiter(upto) {
-                state.waiters.push(waiter);
-                if state.is_syncer_idle {
-                    self.wanted.notify_one();
-                }
+            let waiter = waiter(upto);
+            let must_wake = waiter.is_some() && state.is_syncer_idle;
+            state.waiters.extend(waiter);
+            drop(state);
+            if must_wake {
+                self.wanted.notify_one();
             }
-            return Ok(Applied::Won { fence, upto });
+            return Ok(Applied::Won { fence, upto, is_alone });
         }
         Err(corrupt("swap a record: it moved without end"))
     }

@@ -110,9 +110,11 @@ impl EmbeddedStore {
             }
         } else {
             match self.engine.apply(&change, |_| None)? {
-                Applied::Won { fence, upto } => {
-                    // Others may be about to write, too: let them, and write for all at once.
-                    yield_once().await;
+                Applied::Won { fence, upto, is_alone } => {
+                    if !is_alone {
+                        // Others may be about to write, too: let them, and write for all at once.
+                        yield_once().await;
+                    }
                     self.engine.write_upto(upto)?;
                     Ok(Swap::Won(fence))
                 }
