@@ -65,6 +65,8 @@
 //!
 //! It does not retry and it does not deliver: whoever delivers the event does. It makes doing so safe.
 
+#[cfg(feature = "axum")]
+pub mod axum;
 mod begin;
 mod call;
 mod cancel;
@@ -78,6 +80,8 @@ mod error;
 mod finish;
 mod handler_error;
 mod heartbeat;
+#[cfg(feature = "http")]
+pub mod http;
 mod lease;
 mod nonce;
 pub mod observe;

@@ -33,7 +33,7 @@ use crate::{
     observe::in_span,
 };
 use classify::Meaning;
-use loan::lend;
+pub(crate) use loan::{Lender, lend};
 use semel_core::{BoxFuture, key::KeyError, sabotage};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -99,7 +99,7 @@ where
 }
 
 /// The service that was polled ready; in its place stays a clone, which may not be.
-fn take_ready<S: Clone>(inner: &mut S) -> S {
+pub(crate) fn take_ready<S: Clone>(inner: &mut S) -> S {
     let clone = inner.clone();
     if sabotage::is_on("unready_clone_is_called") {
         return clone;

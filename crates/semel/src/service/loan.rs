@@ -140,32 +140,32 @@ impl Drop for LentLease {
 }
 
 /// Who lent a lease.
-pub(super) struct Lender {
+pub(crate) struct Lender {
     lease: Arc<Lease>,
     given_back: Arc<GivenBack>,
 }
 
 /// Lends a lease; it comes back when what is lent is dropped.
-pub(super) fn lend(lease: Lease) -> (LentLease, Lender) {
+pub(crate) fn lend(lease: Lease) -> (LentLease, Lender) {
     let (lease, given_back) = (Arc::new(lease), Arc::default());
     let lent = LentLease { lease: Some(Arc::clone(&lease)), given_back: Arc::clone(&given_back) };
     (lent, Lender { lease, given_back })
 }
 
 impl Lender {
-    pub(super) fn lease(&self) -> &Lease {
+    pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }
 
     /// Resolves when the lease was given back.
-    pub(super) async fn returned(&self) {
+    pub(crate) async fn returned(&self) {
         while !self.given_back.is_back.load(Ordering::Acquire) {
             self.given_back.came.notified().await;
         }
     }
 
     /// The lease, once it was given back.
-    pub(super) fn take_back(self) -> Lease {
+    pub(crate) fn take_back(self) -> Lease {
         Arc::into_inner(self.lease).expect("it was given back, so this is the only one left")
     }
 }

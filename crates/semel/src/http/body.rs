@@ -1,0 +1,159 @@
+//! Bodies on their way through the layer.
+//!
+//! 1. What carries no key passes as it is: nothing is read ahead, nothing is boxed.
+//! 2. What was read is handed on as the same bytes, with the trailers that came after it.
+//! 3. What was read only in part is handed on followed by the rest, or by the error that ended it.
+
+use crate::handler_error::BoxError;
+use ::http::HeaderMap;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use pin_project_lite::pin_project;
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+pin_project! {
+    /// A body on its way through the layer: the inner one, or bytes, or bytes followed by the inner rest.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http_body::Body as _;
+    /// # use semel::http::Body;
+    /// let body: Body<http_body_util::Empty<Bytes>> = Body::from(Bytes::from("hello"));
+    /// assert_eq!(body.size_hint().exact(), Some(5));
+    /// ```
+    pub struct Body<B> {
+        // What goes first: as it was gathered, and a frame that was read too many.
+        ahead: [Bytes; 2],
+        #[pin]
+        passed: Option<B>,
+        // The rest of a body of which some was read.
+        rest: Option<Pin<Box<B>>>,
+        last: Option<Last>,
+    }
+}
+
+/// What ends a body that was read.
+enum Last {
+    Trailers(Box<HeaderMap>),
+    Error(BoxError),
+}
+
+/// What was read of a body that did not end, or not well.
+pub(super) struct Partly<B> {
+    pub(super) ahead: [Bytes; 2],
+    pub(super) rest: Result<Pin<Box<B>>, BoxError>,
+}
+
+impl<B> Body<B> {
+    /// The body as it is.
+    pub const fn pass(body: B) -> Self {
+        Self { ahead: [Bytes::new(), Bytes::new()], passed: Some(body), rest: None, last: None }
+    }
+
+    /// Nothing.
+    pub const fn empty() -> Self {
+        Self { ahead: [Bytes::new(), Bytes::new()], passed: None, rest: None, last: None }
+    }
+
+    /// Bytes, and the trailers after them.
+    pub fn whole(bytes: Bytes, trailers: Option<HeaderMap>) -> Self {
+        let last = trailers.map(|it| Last::Trailers(Box::new(it)));
+        Self { ahead: [bytes, Bytes::new()], last, ..Self::empty() }
+    }
+
+    /// What was read, and then the rest.
+    pub(super) fn partly(partly: Partly<B>) -> Self {
+        let Partly { ahead, rest } = partly;
+        match rest {
+            Ok(rest) => Self { ahead, rest: Some(rest), ..Self::empty() },
+            Err(error) => Self { ahead, last: Some(Last::Error(error)), ..Self::empty() },
+        }
+    }
+}
+
+impl<B> Body<B> {
+    /// Whether nothing of it has to be read any more.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.passed.is_none() && self.rest.is_none()
+    }
+}
+
+impl<B> From<Bytes> for Body<B> {
+    fn from(bytes: Bytes) -> Self {
+        Self::whole(bytes, None)
+    }
+}
+
+impl<B> Default for Body<B> {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl<B> http_body::Body for Body<B>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.project();
+        if let Some(ahead) = this.ahead.iter_mut().find(|it| !it.is_empty()) {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(ahead)))));
+        }
+        let inner = this.passed.as_pin_mut().or(this.rest.as_mut().map(Pin::as_mut));
+        if let Some(inner) = inner {
+            let frame = ready!(inner.poll_frame(context));
+            return Poll::Ready(frame.map(|it| it.map_err(Into::into)));
+        }
+        Poll::Ready(this.last.take().map(|it| match it {
+            Last::Trailers(trailers) => Ok(Frame::trailers(*trailers)),
+            Last::Error(error) => Err(error),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let inner = self.passed.as_ref().or(self.rest.as_deref());
+        self.ahead.iter().all(Bytes::is_empty)
+            && self.last.is_none()
+            && inner.is_none_or(http_body::Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let ahead = self.ahead.iter().map(|it| it.len() as u64).sum();
+        let inner = self.passed.as_ref().or(self.rest.as_deref());
+        match (inner, &self.last) {
+            (Some(inner), _) => {
+                let hint = inner.size_hint();
+                let mut whole = SizeHint::new();
+                whole.set_lower(hint.lower().saturating_add(ahead));
+                if let Some(upper) = hint.upper().and_then(|it| it.checked_add(ahead)) {
+                    whole.set_upper(upper);
+                }
+                whole
+            }
+            (None, None) => SizeHint::with_exact(ahead),
+            // A length would be sent ahead of the body, and leave no room for trailers, or promise what is not there.
+            (None, Some(_)) => {
+                let mut hint = SizeHint::new();
+                hint.set_lower(ahead);
+                hint
+            }
+        }
+    }
+}
+
+impl<B> fmt::Debug for Body<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").finish_non_exhaustive()
+    }
+}

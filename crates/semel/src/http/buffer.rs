@@ -1,0 +1,114 @@
+//! Gathering a body, up to a limit.
+//!
+//! 1. A body that comes in one piece is kept as that piece. One that comes in many is copied once, and the pieces are
+//!    let go: many tiny ones do not cost more than their bytes.
+//! 2. Room is made as bytes come, not as they are announced, and for no more than was announced.
+//! 3. What does not fit is given back.
+
+use crate::handler_error::BoxError;
+use ::http::HeaderMap;
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+/// Smallest room that is made for a body that comes in many pieces.
+const ROOM_BYTES_MIN: usize = 8 * 1024;
+
+/// What was gathered so far.
+#[derive(Default)]
+pub(super) struct Buffer {
+    bytes_max: usize,
+    /// How long the whole will be, if somebody said so: no more room than that is made at once.
+    announced: usize,
+    /// The first piece, while it is the only one.
+    first: Bytes,
+    many: Vec<u8>,
+}
+
+/// How the gathering ended.
+pub(super) enum Ended {
+    /// Everything is there, and these trailers came last.
+    Whole(Option<HeaderMap>),
+    /// This piece does not fit.
+    Over(Bytes),
+    /// The body failed.
+    Broken(BoxError),
+}
+
+impl Buffer {
+    /// For a body of which so much is known.
+    pub(super) fn new(body: &impl Body, bytes_max: usize) -> Self {
+        let hint = body.size_hint();
+        let announced = hint.upper().unwrap_or(u64::MAX).min(bytes_max as u64) as usize;
+        Self { bytes_max, announced, first: Bytes::new(), many: Vec::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.many.len()
+    }
+
+    /// Takes a piece, or gives it back if it does not fit.
+    fn push(&mut self, piece: Bytes) -> Result<(), Bytes> {
+        let length = self.len() + piece.len();
+        if length > self.bytes_max {
+            return Err(piece);
+        }
+        if self.len() == 0 {
+            self.first = piece;
+            return Ok(());
+        }
+        if length > self.many.capacity() {
+            let room = length.max((length * 2).max(ROOM_BYTES_MIN).min(self.announced));
+            self.many.reserve_exact(room - self.many.len());
+        }
+        self.many.extend_from_slice(&std::mem::take(&mut self.first));
+        self.many.extend_from_slice(&piece);
+        Ok(())
+    }
+
+    /// What was gathered.
+    pub(super) fn into_bytes(self) -> Bytes {
+        if self.many.is_empty() { self.first } else { self.many.into() }
+    }
+
+    /// Gathers until the body ends, or does not fit.
+    pub(super) fn poll<B>(&mut self, mut body: Pin<&mut B>, context: &mut Context<'_>) -> Poll<Ended>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<BoxError>,
+    {
+        let mut trailers = None;
+        loop {
+            let frame = match ready!(body.as_mut().poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                Some(Err(error)) => return Poll::Ready(Ended::Broken(error.into())),
+                None => return Poll::Ready(Ended::Whole(trailers)),
+            };
+            match frame.into_data().map_err(Frame::into_trailers) {
+                Ok(piece) => {
+                    if let Err(piece) = self.push(piece) {
+                        return Poll::Ready(Ended::Over(piece));
+                    }
+                }
+                // Nothing follows trailers.
+                Err(last) => {
+                    trailers = last.ok();
+                    return Poll::Ready(Ended::Whole(trailers));
+                }
+            }
+        }
+    }
+
+    /// As [`Buffer::poll`], to be awaited.
+    pub(super) async fn gather<B>(&mut self, body: &mut Pin<Box<B>>) -> Ended
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<BoxError>,
+    {
+        poll_fn(|context| self.poll(body.as_mut(), context)).await
+    }
+}

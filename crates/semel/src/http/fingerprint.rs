@@ -1,0 +1,156 @@
+//! What a request asks for, as one hash.
+//!
+//! 1. It is taken over the method, the route, the path with its query, the chosen headers with all their values, and the
+//!    body: each with its length, so that nothing can be moved from one into the other.
+//! 2. A body whose type says JSON, and that is JSON, is compared as JSON: the order of members and the space between
+//!    tokens do not matter. Any other body is compared byte for byte.
+//!
+//! Trailers and all other headers are not compared: they do not say what is asked for, and clients change them
+//! between tries.
+
+use ::http::{HeaderMap, HeaderName, header::CONTENT_TYPE};
+use semel_core::{fingerprint::Fingerprint, sabotage};
+
+/// What of a request's head is compared.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a str,
+    pub(super) route: &'a str,
+    pub(super) path_and_query: &'a str,
+    pub(super) headers: &'a HeaderMap,
+}
+
+/// Of this request, with these headers and this body.
+pub(super) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8]) -> Fingerprint {
+    let mut preimage = Vec::with_capacity(256);
+    for part in [asked.method, asked.route, asked.path_and_query] {
+        put(&mut preimage, part.as_bytes());
+    }
+    for name in compared {
+        let values = asked.headers.get_all(name);
+        put(&mut preimage, name.as_str().as_bytes());
+        put_number(&mut preimage, values.iter().count());
+        for value in values {
+            put(&mut preimage, value.as_bytes());
+        }
+    }
+    if !sabotage::is_on("http_body_not_in_fingerprint") {
+        // The kinds never share a hash, so that no bytes pass for JSON.
+        let body = of_body(asked.headers, body);
+        preimage.push(body.version());
+        preimage.extend_from_slice(body.hash());
+    }
+    Fingerprint::of_bytes(&preimage)
+}
+
+fn of_body(headers: &HeaderMap, body: &[u8]) -> Fingerprint {
+    let as_json = if is_json(headers) { Fingerprint::of_json(body).ok() } else { None };
+    as_json.unwrap_or_else(|| Fingerprint::of_bytes(body))
+}
+
+/// Whether the type says that the body is JSON: `application/json`, or any type that ends in `+json`.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).map(::http::HeaderValue::as_bytes) else { return false };
+    let essence = value.split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
+    let suffix = essence.len().checked_sub(5).map_or(&[][..], |at| &essence[at..]);
+    essence.eq_ignore_ascii_case(b"application/json") || suffix.eq_ignore_ascii_case(b"+json")
+}
+
+fn put(preimage: &mut Vec<u8>, part: &[u8]) {
+    put_number(preimage, part.len());
+    preimage.extend_from_slice(part);
+}
+
+fn put_number(preimage: &mut Vec<u8>, number: usize) {
+    preimage.extend_from_slice(&(number as u64).to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::http::header::ACCEPT;
+
+    #[derive(Clone, Copy)]
+    struct Sample {
+        method: &'static str,
+        route: &'static str,
+        path: &'static str,
+        content_type: &'static [&'static str],
+        accept: &'static str,
+        body: &'static [u8],
+    }
+
+    const SAMPLE: Sample = Sample {
+        method: "POST",
+        route: "/orders/{id}",
+        path: "/orders/7?dry=1",
+        content_type: &["application/json"],
+        accept: "*/*",
+        body: br#"{"a":1,"b":2}"#,
+    };
+
+    fn of(sample: Sample) -> Fingerprint {
+        let mut headers = HeaderMap::new();
+        for value in sample.content_type {
+            headers.append(CONTENT_TYPE, value.parse().unwrap());
+        }
+        headers.append(ACCEPT, sample.accept.parse().unwrap());
+        let asked =
+            Asked { method: sample.method, route: sample.route, path_and_query: sample.path, headers: &headers };
+        fingerprint(&asked, &[CONTENT_TYPE], sample.body)
+    }
+
+    #[test]
+    fn what_is_asked_for_differently_has_another_fingerprint() {
+        let others = [
+            Sample { method: "PATCH", ..SAMPLE },
+            Sample { route: "/orders/{name}", ..SAMPLE },
+            Sample { path: "/orders/7", ..SAMPLE },
+            Sample { path: "/orders/8?dry=1", ..SAMPLE },
+            Sample { route: "/orders/{id}/", path: "orders/7?dry=1", ..SAMPLE },
+            Sample { content_type: &[], ..SAMPLE },
+            Sample { content_type: &["text/plain"], ..SAMPLE },
+            Sample { content_type: &["application/json", "application/json"], ..SAMPLE },
+            Sample { body: br#"{"a":1,"b":3}"#, ..SAMPLE },
+            Sample { body: b"", ..SAMPLE },
+            Sample { body: br#"{"a":1,"b":2"#, ..SAMPLE },
+        ];
+        for (n, other) in others.iter().enumerate() {
+            assert_ne!(of(*other), of(SAMPLE), "the {n}th");
+            for (m, third) in others.iter().enumerate() {
+                assert_eq!(of(*other) == of(*third), n == m, "the {n}th and the {m}th");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_in_other_words_has_the_same_fingerprint() {
+        assert_eq!(of(Sample { body: br#" {"b": 2, "a": 1}"#, ..SAMPLE }), of(SAMPLE));
+        assert_eq!(of(Sample { accept: "text/html", ..SAMPLE }), of(SAMPLE));
+    }
+
+    #[test]
+    fn only_json_is_compared_as_json() {
+        let reordered = |content_type| {
+            let one = Sample { content_type, ..SAMPLE };
+            of(one) == of(Sample { body: br#"{"b":2,"a":1}"#, ..one })
+        };
+        for content_type in [
+            &["application/json"],
+            &["Application/JSON; charset=utf-8"],
+            &["application/merge-patch+json"],
+            &["application/vnd.api+JSON;v=1"],
+        ] {
+            assert!(reordered(content_type), "{content_type:?}");
+        }
+        for content_type in [&["text/plain"], &["application/jsonp"], &["application/x-ndjson"], &["json"]] {
+            assert!(!reordered(content_type), "{content_type:?}");
+        }
+    }
+
+    #[test]
+    fn what_says_that_it_is_json_and_is_not_is_compared_byte_for_byte() {
+        let one = Sample { body: b"{", ..SAMPLE };
+        assert_eq!(of(one), of(one));
+        assert_ne!(of(one), of(Sample { body: b"{ ", ..one }));
+    }
+}

@@ -1,0 +1,184 @@
+//! Which headers go where.
+//!
+//! 1. What is Semel's own (`Idempotency-Replayed`, `Semel-…`) is taken off requests and off the service's responses:
+//!    nobody else says it.
+//! 2. Of a response, the allow-listed headers are kept, with repeats in order and every byte of their values.
+//! 3. `Set-Cookie`, `Date`, hop-by-hop headers, and those that `Connection` names, are never kept, whatever the list says.
+//! 4. `Content-Length` follows from the body. Only the answer to a `HEAD` keeps it, since there it says what a body would
+//!    have had.
+
+use super::IDEMPOTENCY_REPLAYED;
+use ::http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{self, CONNECTION, CONTENT_LENGTH},
+};
+use semel_core::sabotage;
+
+/// The headers of a response that are kept and replayed, unless the layer has a list of its own.
+pub const REPLAY_HEADERS: [HeaderName; 22] = [
+    header::ALLOW,
+    header::CACHE_CONTROL,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LOCATION,
+    header::CONTENT_TYPE,
+    header::ETAG,
+    header::EXPIRES,
+    header::LAST_MODIFIED,
+    header::LINK,
+    header::LOCATION,
+    header::RETRY_AFTER,
+    header::VARY,
+    header::WWW_AUTHENTICATE,
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("deprecation"),
+    HeaderName::from_static("grpc-encoding"),
+    HeaderName::from_static("grpc-message"),
+    HeaderName::from_static("grpc-status"),
+    HeaderName::from_static("preference-applied"),
+    HeaderName::from_static("repr-digest"),
+];
+
+/// Never kept, whatever a list says.
+const NEVER: [HeaderName; 14] = [
+    CONNECTION,
+    header::DATE,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::SET_COOKIE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    CONTENT_LENGTH,
+    IDEMPOTENCY_REPLAYED,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("set-cookie2"),
+];
+
+const OWN_PREFIX: &str = "semel-";
+
+/// Takes off what only Semel may say.
+pub(super) fn strip_own(headers: &mut HeaderMap) {
+    if sabotage::is_on("http_replayed_header_forged") {
+        return;
+    }
+    let own: Vec<HeaderName> = headers.keys().filter(|it| is_own(it)).cloned().collect();
+    for name in own {
+        headers.remove(name);
+    }
+}
+
+fn is_own(name: &HeaderName) -> bool {
+    *name == IDEMPOTENCY_REPLAYED || name.as_str().starts_with(OWN_PREFIX)
+}
+
+/// Which headers of a response are kept.
+#[derive(Clone, Debug)]
+pub(super) struct Kept(Vec<HeaderName>);
+
+impl Kept {
+    /// Those of the list that may be.
+    pub(super) fn new(names: impl IntoIterator<Item = HeaderName>) -> Self {
+        let mut names: Vec<_> = names.into_iter().filter(may_be_kept).collect();
+        names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        names.dedup();
+        Self(names)
+    }
+
+    /// The kept headers of a response, in their order.
+    pub(super) fn of<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+        is_head: bool,
+    ) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
+        headers.iter().filter(move |(name, _)| {
+            let is_length = is_head && **name == CONTENT_LENGTH;
+            let is_cookie = **name == header::SET_COOKIE && sabotage::is_on("http_set_cookie_replayed");
+            is_length || is_cookie || (self.lists(name) && !is_named_by_connection(headers, name))
+        })
+    }
+
+    fn lists(&self, name: &HeaderName) -> bool {
+        self.0.binary_search_by(|it| it.as_str().cmp(name.as_str())).is_ok()
+    }
+}
+
+/// The trailers that are kept: all that may be.
+pub(super) fn kept_trailers(trailers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    trailers.iter().filter(|(name, _)| may_be_kept(name))
+}
+
+fn may_be_kept(name: &HeaderName) -> bool {
+    !NEVER.contains(name) && !is_own(name)
+}
+
+fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let options = headers.get_all(CONNECTION).iter().flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
+    options.into_iter().any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    fn kept(list: &Kept, lines: &[(&'static str, &str)], is_head: bool) -> Vec<String> {
+        let headers = map(lines);
+        list.of(&headers, is_head).map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+    }
+
+    #[test]
+    fn repeats_stay_in_order_and_commas_where_they_were() {
+        let list = Kept::new(REPLAY_HEADERS);
+        let lines = [("link", "<a>, <b>"), ("etag", "\"x\""), ("link", "<c>"), ("x-other", "1")];
+        let mut lines = kept(&list, &lines, false);
+        lines.sort_by_key(|it| it.starts_with("etag"));
+        assert_eq!(lines, ["link: <a>, <b>", "link: <c>", "etag: \"x\""]);
+    }
+
+    #[test]
+    fn what_must_never_be_replayed_is_not_even_if_it_is_listed() {
+        let semel = HeaderName::from_static("semel-fence");
+        let list = Kept::new(NEVER.into_iter().chain([semel, header::ETAG]));
+        let headers: HeaderMap =
+            NEVER.into_iter().chain([header::ETAG]).map(|it| (it, HeaderValue::from_static("x"))).collect();
+        let kept: Vec<_> = list.of(&headers, false).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(kept, ["etag"]);
+    }
+
+    #[test]
+    fn what_connection_names_is_for_this_hop_only() {
+        let list = Kept::new(REPLAY_HEADERS);
+        let lines = [("connection", "close, ETag"), ("etag", "\"x\""), ("vary", "*")];
+        assert_eq!(kept(&list, &lines, false), ["vary: *"]);
+    }
+
+    #[test]
+    fn only_the_answer_to_a_head_keeps_its_length() {
+        let list = Kept::new(REPLAY_HEADERS);
+        assert_eq!(kept(&list, &[("content-length", "7")], true), ["content-length: 7"]);
+        assert!(kept(&list, &[("content-length", "7")], false).is_empty());
+    }
+
+    #[test]
+    fn what_is_our_own_is_taken_off() {
+        let mut headers = map(&[
+            ("idempotency-replayed", "true"),
+            ("semel-fence", "1"),
+            ("semel-anything", "1"),
+            ("semelweis", "1"),
+            ("idempotency-key", "k"),
+        ]);
+        headers.append("semel-fence", "2".parse().unwrap());
+        strip_own(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["idempotency-key", "semelweis"]);
+    }
+}

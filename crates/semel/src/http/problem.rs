@@ -1,0 +1,153 @@
+//! Answers that are not the service's own, as `application/problem+json` (RFC 9457).
+//!
+//! 1. The texts are fixed: nothing of a request is echoed.
+//! 2. `type` is the address of a page that says what happened and what to do: see [`problems`](super::problems).
+
+use super::{Body, problems::DOCS};
+use ::http::{
+    HeaderValue, Response, StatusCode,
+    header::{CONTENT_LANGUAGE, CONTENT_TYPE, RETRY_AFTER},
+};
+use bytes::Bytes;
+use std::{fmt, sync::Arc, time::Duration};
+
+/// Longest time that a client is told to wait for, in seconds.
+pub const RETRY_AFTER_SECS_MAX: u64 = 60;
+
+/// Why a request was not answered by the service.
+///
+/// ```
+/// use semel::http::{Problem, ProblemBase};
+/// use bytes::Bytes;
+/// let response = Problem::MISMATCH.response::<http_body_util::Empty<Bytes>>(&ProblemBase::default());
+/// assert_eq!(response.status(), 422);
+/// assert_eq!(response.headers()["content-type"], "application/problem+json");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Problem {
+    status: u16,
+    slug: &'static str,
+    title: &'static str,
+    detail: &'static str,
+}
+
+impl Problem {
+    /// A problem of one's own, in the same form. The slug is the last part of its `type`: small letters and hyphens.
+    pub const fn new(
+        status: StatusCode,
+        slug: &'static str,
+        title: &'static str,
+        detail: &'static str,
+    ) -> Self {
+        Self { status: status.as_u16(), slug, title, detail }
+    }
+
+    /// What the client sees.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The last part of its `type`.
+    pub const fn slug(&self) -> &'static str {
+        self.slug
+    }
+
+    /// What happened, in short.
+    pub const fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// What happened, and what to do.
+    pub const fn detail(&self) -> &'static str {
+        self.detail
+    }
+
+    /// As a body.
+    pub fn json(&self, base: &ProblemBase) -> Bytes {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let (address, title, detail) = (quoted(&base.address(self)), quoted(self.title), quoted(self.detail));
+        format!(r#"{{"type":{address},"title":{title},"status":{},"detail":{detail}}}"#, self.status).into()
+    }
+
+    /// As a response.
+    pub fn response<B>(&self, base: &ProblemBase) -> Response<Body<B>> {
+        let mut response = Response::new(Body::from(self.json(base)));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CONTENT_LANGUAGE, HeaderValue::from_static("en"));
+        response
+    }
+
+    /// As a response that says when to come again: in whole seconds, 1 at least and [`RETRY_AFTER_SECS_MAX`] at most.
+    pub fn response_after<B>(&self, base: &ProblemBase, wait: Duration) -> Response<Body<B>> {
+        let mut response = self.response(base);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
+        response
+    }
+}
+
+fn whole_seconds(wait: Duration) -> u64 {
+    let rounded_up = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    rounded_up.clamp(1, RETRY_AFTER_SECS_MAX)
+}
+
+/// Where the `type` of a problem points: this crate's documentation, unless said otherwise.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ProblemBase(Option<Arc<str>>);
+
+impl ProblemBase {
+    /// Below this address: a problem's slug is appended to it.
+    pub fn new(base: impl Into<String>) -> Self {
+        Self(Some(base.into().into()))
+    }
+
+    /// The page of this problem.
+    pub fn address(&self, problem: &Problem) -> String {
+        match &self.0 {
+            Some(base) => format!("{base}{}", problem.slug),
+            None => format!("{DOCS}{}/index.html", problem.slug.replace('-', "_")),
+        }
+    }
+}
+
+impl fmt::Debug for ProblemBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProblemBase").field(&self.0.as_deref().unwrap_or(DOCS)).finish()
+    }
+}
+
+/// A body that refuses to be read on, and says what its sender is to be told. A request's body fails with this error,
+/// or with one that it is the source of, where it has limits of its own: it came too slowly, or would not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodyRefused(pub Problem);
+
+impl fmt::Display for BodyRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the request's body was refused: {}", self.0.title)
+    }
+}
+
+impl std::error::Error for BodyRefused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_whole_seconds_within_bounds() {
+        let check = |millis, expected| assert_eq!(whole_seconds(Duration::from_millis(millis)), expected);
+        check(0, 1);
+        check(1, 1);
+        check(1_000, 1);
+        check(1_001, 2);
+        check(59_001, RETRY_AFTER_SECS_MAX);
+        check(u64::MAX, RETRY_AFTER_SECS_MAX);
+    }
+
+    #[test]
+    fn an_own_base_is_followed_by_the_slug() {
+        let base = ProblemBase::new("https://example.com/errors/");
+        assert_eq!(base.address(&Problem::IN_PROGRESS), "https://example.com/errors/in-progress");
+    }
+}

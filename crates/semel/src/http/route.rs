@@ -1,0 +1,61 @@
+//! Where a request goes.
+//!
+//! 1. The route is what the router matched (`/orders/{id}`), where a router says so, else the path: part of what a key
+//!    names.
+//! 2. The path that is compared is the one that the client sent, also inside of a nested router that has cut it.
+//! 3. Any text is a route: what could not be part of a key as it is goes in as its hash.
+
+use ::http::{Uri, request::Parts};
+use semel_core::key::{Part, SCOPE_BYTES_MAX};
+use sha2::{Digest, Sha256};
+
+/// Longest text that goes into a key's scope as it is: the name of the service, the method and the route fit together.
+const TEXT_BYTES_MAX: usize = SCOPE_BYTES_MAX / 3;
+
+/// The route, unless the layer has a function for it.
+pub(super) fn route_of(parts: &Parts) -> String {
+    #[cfg(feature = "axum")]
+    if let Some(matched) = parts.extensions.get::<::axum::extract::MatchedPath>() {
+        return matched.as_str().to_owned();
+    }
+    uri_of(parts).path().to_owned()
+}
+
+/// The path and query that the client sent.
+pub(super) fn path_and_query(parts: &Parts) -> &str {
+    uri_of(parts).path_and_query().map_or("", ::http::uri::PathAndQuery::as_str)
+}
+
+fn uri_of(parts: &Parts) -> &Uri {
+    #[cfg(feature = "axum")]
+    if let Some(original) = parts.extensions.get::<::axum::extract::OriginalUri>() {
+        return &original.0;
+    }
+    &parts.uri
+}
+
+/// Text as a part of a key, whatever it is.
+pub(super) fn part_of(text: &str) -> Part {
+    let is_plain = text.len() <= TEXT_BYTES_MAX
+        && !text.trim().is_empty()
+        && !text.chars().any(char::is_control);
+    if is_plain { Part::Text(text.to_owned()) } else { Part::Bytes(Sha256::digest(text).to_vec()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semel_core::key::Key;
+
+    #[test]
+    fn any_text_is_part_of_a_key_and_no_two_are_the_same() {
+        let long = "/x".repeat(10_000);
+        let longer = format!("{long}/");
+        let texts = ["", " ", "/", "/orders/{id}", "/a\u{7f}", "/a\n", &long, &longer];
+        let keys: Vec<_> =
+            texts.iter().map(|it| Key::new(("http", "POST", part_of(it)), "k").unwrap()).collect();
+        for (n, key) in keys.iter().enumerate() {
+            assert_eq!(keys.iter().position(|it| it == key), Some(n));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The service that the layer makes: it dispatches.
+//!
+//! 1. What a request's head says is decided before its body is read and before the store is asked: see [`Admission`].
+//! 2. What carries no key goes straight to the inner service, and its response straight back.
+//! 3. The inner service that was polled ready is the one that is called. Its clone stays behind, to be polled again.
+
+use super::{
+    Answered, Body, Problem,
+    attempt::{Admitted, Attempt},
+    buffer::{Buffer, Ended},
+    headers::strip_own,
+    key::key_of,
+    layer::Settings,
+    problem::BodyRefused,
+    unfinished::Unfinished,
+};
+use crate::{handler_error::BoxError, service::take_ready};
+use ::http::{HeaderMap, Request, Response, header::CONTENT_LENGTH, request::Parts};
+use bytes::Bytes;
+use pin_project_lite::pin_project;
+use std::{
+    error::Error as StdError,
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+use tower_service::Service;
+
+/// A service that calls the one it wraps once for each key. Made by [`IdempotencyLayer`](super::IdempotencyLayer).
+#[derive(Clone)]
+pub struct Idempotency<S> {
+    inner: S,
+    settings: Arc<Settings>,
+}
+
+impl<S> Idempotency<S> {
+    pub(super) fn new(inner: S, settings: Arc<Settings>) -> Self {
+        Self { inner, settings }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idempotency").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for Idempotency<S>
+where
+    S: Service<Request<Body<B>>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    type Response = Response<Body<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B, R>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (mut parts, body) = request.into_parts();
+        strip_own(&mut parts.headers);
+        let state = match admit(&self.settings, &parts) {
+            Admission::Pass => {
+                let future = self.inner.call(Request::from_parts(parts, Body::pass(body)));
+                State::Passed { future }
+            }
+            Admission::Refuse(problem) => State::Refused { problem },
+            Admission::Protect(admitted) => {
+                let attempt = Attempt { service: take_ready(&mut self.inner), parts, admitted };
+                let buffer = Buffer::new(&body, self.settings.request_bytes_max);
+                State::Reading { body, buffer, attempt: Some(Box::new(attempt)) }
+            }
+        };
+        ResponseFuture { state, settings: Arc::clone(&self.settings) }
+    }
+}
+
+/// What becomes of a request, by its head alone.
+enum Admission {
+    /// It is none of the layer's business.
+    Pass,
+    /// It is refused.
+    Refuse(Problem),
+    /// It is carried out once.
+    Protect(Admitted),
+}
+
+/// Decides by a request's head.
+fn admit(settings: &Settings, parts: &Parts) -> Admission {
+    if !settings.methods.contains(&parts.method) {
+        return Admission::Pass;
+    }
+    let key = match key_of(&parts.headers, settings.is_strict) {
+        Ok(Some(key)) => key,
+        Ok(None) if settings.is_required => return Admission::Refuse(Problem::KEY_MISSING),
+        Ok(None) => return Admission::Pass,
+        Err(_) => return Admission::Refuse(Problem::KEY_INVALID),
+    };
+    let Some(caller) = settings.caller.identify(parts) else {
+        return Admission::Refuse(Problem::CALLER_MISSING);
+    };
+    if announced(&parts.headers).is_some_and(|it| it > settings.request_bytes_max as u64) {
+        return Admission::Refuse(Problem::REQUEST_TOO_LARGE);
+    }
+    let route = settings.route_of(parts);
+    Admission::Protect(Admitted { key, caller, route })
+}
+
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+pin_project! {
+    /// The response to come.
+    pub struct ResponseFuture<S, B, R>
+    where
+        S: Service<Request<Body<B>>, Response = Response<R>>,
+        S::Error: Send,
+        S::Error: 'static,
+        R: Send,
+        R: 'static,
+    {
+        #[pin]
+        state: State<S, B, R, S::Future, S::Error>,
+        settings: Arc<Settings>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, B, R, F, E>
+    where
+        E: Send,
+        E: 'static,
+        R: Send,
+        R: 'static,
+    {
+        // The inner service answers.
+        Passed { #[pin] future: F },
+        // Nobody is asked.
+        Refused { problem: Problem },
+        // The request's body is read. Who hangs up now has asked for nothing.
+        Reading { #[pin] body: B, buffer: Buffer, attempt: Option<Box<Attempt<S>>> },
+        // It is being carried out, and will be.
+        Working { #[pin] work: Unfinished<Result<Response<Body<R>>, E>> },
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B, R>
+where
+    S: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    type Output = Result<Response<Body<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let next = match this.state.as_mut().project() {
+                StateProjection::Passed { future } => {
+                    let mut response = ready!(future.poll(context))?;
+                    strip_own(response.headers_mut());
+                    return Poll::Ready(Ok(response.map(Body::pass)));
+                }
+                StateProjection::Refused { problem } => {
+                    return Poll::Ready(Ok(refused(problem.response(&this.settings.problems))));
+                }
+                StateProjection::Reading { body, buffer, attempt } => {
+                    let ended = ready!(buffer.poll(body, context));
+                    let attempt = attempt.take().expect("a body ends once");
+                    match ended {
+                        Ended::Whole(trailers) => {
+                            let bytes = std::mem::take(buffer).into_bytes();
+                            let work = attempt.run(Arc::clone(this.settings), bytes, trailers);
+                            State::Working { work: Unfinished::new(work, &this.settings.works) }
+                        }
+                        Ended::Over(_) => State::Refused { problem: Problem::REQUEST_TOO_LARGE },
+                        Ended::Broken(error) => State::Refused { problem: told_by(&*error) },
+                    }
+                }
+                StateProjection::Working { work } => {
+                    let ended = ready!(work.poll(context));
+                    let panicked = |_| Ok(refused(Problem::INTERNAL.response(&this.settings.problems)));
+                    return Poll::Ready(ended.unwrap_or_else(panicked));
+                }
+            };
+            this.state.set(next);
+        }
+    }
+}
+
+/// Marks a response that is not the service's.
+pub(super) fn refused<R>(mut response: Response<Body<R>>) -> Response<Body<R>> {
+    response.extensions_mut().insert(Answered::Refused);
+    response
+}
+
+/// What the sender of a body that failed is told.
+fn told_by(error: &(dyn StdError + 'static)) -> Problem {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(BodyRefused(problem)) = error.downcast_ref() {
+            return *problem;
+        }
+        cause = error.source();
+    }
+    Problem::REQUEST_INCOMPLETE
+}
+
+impl<S, B, R> fmt::Debug for ResponseFuture<S, B, R>
+where
+    S: Service<Request<Body<B>>, Response = Response<R>>,
+    S::Error: Send + 'static,
+    R: Send + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}
+

@@ -1,0 +1,114 @@
+//! Work that is finished even if nobody waits for it any more.
+//!
+//! 1. It is polled by whoever waits for it, in their task, so that what outer layers have set up around it (spans,
+//!    task-local values) is there.
+//! 2. When they go away, it goes on in a task of its own.
+//! 3. When it panics, that is what they are told; it is not polled again.
+//!
+//! It does not outlive the runtime: what it leaves unfinished then is a crash.
+
+use semel_core::{BoxFuture, sabotage};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+use tokio::{runtime::Handle, sync::Notify};
+
+/// Work that goes on when this is dropped.
+pub(super) struct Unfinished<T: Send + 'static> {
+    /// Gone when it has ended.
+    work: Option<BoxFuture<'static, T>>,
+    /// Where it goes on.
+    runtime: Option<Handle>,
+    /// Counted until it has ended.
+    under_way: UnderWay,
+}
+
+/// The work panicked.
+#[derive(Debug)]
+pub(super) struct Panicked;
+
+impl<T: Send + 'static> Unfinished<T> {
+    pub(super) fn new(work: impl Future<Output = T> + Send + 'static, works: &Arc<Works>) -> Self {
+        Self { work: Some(Box::pin(work)), runtime: Handle::try_current().ok(), under_way: works.begin() }
+    }
+}
+
+impl<T: Send + 'static> Future for Unfinished<T> {
+    type Output = Result<T, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let work = self.work.as_mut().expect("it is not polled after its end");
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        let ended = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(output)) => Ok(output),
+            Err(_) => Err(Panicked),
+        };
+        self.work = None;
+        Poll::Ready(ended)
+    }
+}
+
+impl<T: Send + 'static> Drop for Unfinished<T> {
+    fn drop(&mut self) {
+        let (Some(work), Some(runtime)) = (self.work.take(), self.runtime.take()) else { return };
+        if sabotage::is_on("http_disconnect_cancels") {
+            return;
+        }
+        let under_way = self.under_way.clone();
+        runtime.spawn(async move {
+            work.await;
+            drop(under_way);
+        });
+    }
+}
+
+/// How much work is under way.
+#[derive(Default)]
+pub(super) struct Works {
+    count: AtomicUsize,
+    ended: Notify,
+}
+
+impl Works {
+    fn begin(self: &Arc<Self>) -> UnderWay {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(self))
+    }
+
+    /// Resolves when none is.
+    pub(super) async fn idle(&self) {
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            // Enlisted before the look, so that an end in between is not missed.
+            ended.as_mut().enable();
+            if self.count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+/// Counted while it lives.
+struct UnderWay(Arc<Works>);
+
+impl Clone for UnderWay {
+    fn clone(&self) -> Self {
+        self.0.begin()
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.ended.notify_waiters();
+        }
+    }
+}
