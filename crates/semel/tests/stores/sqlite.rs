@@ -65,6 +65,25 @@ async fn two_who_open_the_same_file_share_it() {
     assert_eq!(first.await.unwrap(), second.await.unwrap());
 }
 
+#[tokio::test]
+async fn each_of_many_in_one_commit_gets_its_own_answer() {
+    let (store, _directory) = store().await;
+    let once = Once::new(store);
+    let ids = 0..150;
+    for id in ids.clone().step_by(3) {
+        once.call("many", id).run(async |_| Ok(id)).await.unwrap();
+    }
+    // On one thread all of them are in line before the writer takes the first.
+    let calls = ids.clone().chain(ids).map(|id| {
+        let once = once.clone();
+        tokio::spawn(async move { (id, once.call("many", id).run(async |_| Ok(id + 1_000)).await.unwrap()) })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let (id, result) = call.await.unwrap();
+        assert_eq!(result, if id % 3 == 0 { id } else { id + 1_000 });
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_race_for_one_key_and_one_runs() {
     let (store, _directory) = store().await;
