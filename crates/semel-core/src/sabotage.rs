@@ -223,6 +223,26 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::it) & test(effect::)",
     },
     Sabotage {
+        name: "seal_ignores_identity",
+        breaks: "a sealed result opens under its own key only",
+        caught_by: "binary_id(semel::it) & test(seal::opening::)",
+    },
+    Sabotage {
+        name: "seal_writes_plain",
+        breaks: "what is sealed cannot be read in the store",
+        caught_by: "binary_id(semel::it) & test(seal::results::)",
+    },
+    Sabotage {
+        name: "seal_leaves_errors_plain",
+        breaks: "what a handler says when it fails is sealed, too",
+        caught_by: "binary_id(semel::it) & test(seal::files::)",
+    },
+    Sabotage {
+        name: "refused_plain_is_served",
+        breaks: "a plain result is not served where that is refused",
+        caught_by: "binary_id(semel::it) & test(seal::opening::)",
+    },
+    Sabotage {
         name: "sqlite_fence_ignored",
         breaks: "every write names the fence it expects",
         caught_by: "binary_id(semel::stores) & test(/^sqlite::/)",

@@ -4,7 +4,8 @@ use crate::{
     codec,
     error::{Error, ErrorKind},
     lease::Lease,
-    observe::Answer,
+    observe::{Answer, Observed},
+    seal::{Seal, Unopened},
 };
 use semel_core::{
     fence::Fence,
@@ -13,7 +14,7 @@ use semel_core::{
     time::Timestamp,
 };
 use serde::de::DeserializeOwned;
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// What a caller may do.
 #[must_use = "a lease that is dropped stands until it lapses"]
@@ -40,10 +41,13 @@ pub enum Begin {
 }
 
 impl Begin {
-    pub(crate) fn of_finished(key: Key, stored: Stored, now: Timestamp, waited: bool) -> Self {
+    pub(crate) fn of_finished(key: Key, stored: Stored, now: Timestamp, waited: bool, seal: &Seal) -> Self {
         match stored.record.state {
-            State::Completed(_) => Self::Replay(Replay::new(key, stored, now, waited)),
-            State::Failed { reason, error } => Self::Failed(Failure::new(key, reason, error)),
+            State::Completed(_) => Self::Replay(Replay::new(key, stored, now, waited, seal)),
+            State::Failed { reason, error } => {
+                let error = seal.open_text(&key, error);
+                Self::Failed(Failure::new(key, reason, error))
+            }
             State::Pending { .. } | State::InProgress { .. } => {
                 unreachable!("only a finished record is replayed")
             }
@@ -106,18 +110,20 @@ pub struct Replay {
     /// When it was found.
     now: Timestamp,
     waited: bool,
+    /// What its result was sealed by, if it was.
+    seal: Seal,
 }
 
 impl Replay {
     /// Of a completed record.
-    pub(crate) fn new(key: Key, stored: Stored, now: Timestamp, waited: bool) -> Self {
-        Self { key, fence: stored.fence, record: stored.record, now, waited }
+    pub(crate) fn new(key: Key, stored: Stored, now: Timestamp, waited: bool, seal: &Seal) -> Self {
+        Self { key, fence: stored.fence, record: stored.record, now, waited, seal: seal.clone() }
     }
 
     /// The typed result.
     pub fn value<T: DeserializeOwned>(&self) -> Result<T, Error> {
         match self.body()? {
-            Some(bytes) => codec::value(bytes).ok_or_else(|| self.not_kept(UNREADABLE)),
+            Some(bytes) => codec::value(&bytes).ok_or_else(|| self.not_kept(UNREADABLE)),
             None => codec::nothing().ok_or_else(|| self.not_kept(RESOLVED)),
         }
     }
@@ -125,13 +131,13 @@ impl Replay {
     /// The result as bytes: what [`Lease::complete_bytes`] was given, or the JSON of a typed result.
     pub fn bytes(&self) -> Result<Vec<u8>, Error> {
         match self.body()? {
-            Some(bytes) => codec::content(bytes).ok_or_else(|| self.not_kept(UNREADABLE)),
+            Some(bytes) => codec::content(&bytes).ok_or_else(|| self.not_kept(UNREADABLE)),
             None => Err(self.not_kept(RESOLVED)),
         }
     }
 
-    /// The stored bytes; none if an operator said that it took effect, and nobody had the result.
-    fn body(&self) -> Result<Option<&[u8]>, Error> {
+    /// The encoded result; none if an operator said that it took effect, and nobody had the result.
+    fn body(&self) -> Result<Option<Cow<'_, [u8]>>, Error> {
         let State::Completed(body) = &self.record.state else {
             unreachable!("a replay is of a completed call")
         };
@@ -139,7 +145,10 @@ impl Replay {
             Body::Kept { until, .. } if *until <= self.now => {
                 Err(Error::new(ErrorKind::Expired, self.key.clone()))
             }
-            Body::Kept { bytes, .. } => Ok(Some(bytes)),
+            Body::Kept { bytes, .. } => match self.seal.open(&self.key, bytes) {
+                Ok(encoded) => Ok(Some(encoded)),
+                Err(unopened) => Err(self.unopened(&unopened)),
+            },
             Body::NotKept { cause: NotKept::Resolved, .. } => Ok(None),
             Body::NotKept { cause: NotKept::TooLarge, size, .. } => {
                 Err(self.not_kept(&format!("it was too large ({size} bytes); raise `body_bytes_max`")))
@@ -152,6 +161,11 @@ impl Replay {
 
     fn not_kept(&self, detail: &str) -> Error {
         Error::new(ErrorKind::NotKept, self.key.clone()).with_detail(detail)
+    }
+
+    fn unopened(&self, why: &Unopened) -> Error {
+        Observed::unopened(&self.key, why);
+        Error::new(ErrorKind::Sealed, self.key.clone()).with_detail(why.to_string())
     }
 
     /// Of the call.

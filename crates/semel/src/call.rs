@@ -356,7 +356,10 @@ impl Call {
     fn begun(self, key: Key, claim: Claim, waited: bool, scope: Scope) -> Begin {
         match claim {
             Claim::Won(won) => Begin::Run(Lease::won(self.granted(key, scope), won, waited)),
-            Claim::Replay(stored) => Begin::of_finished(key, stored, self.once.driver.clock.now(), waited),
+            Claim::Replay(stored) => {
+                let driver = &self.once.driver;
+                Begin::of_finished(key, stored, driver.clock.now(), waited, &driver.seal)
+            }
             Claim::Busy { until } => Begin::Busy { key, until },
             Claim::Mismatch => Begin::Mismatch { key },
         }

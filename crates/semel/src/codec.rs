@@ -2,14 +2,19 @@
 //!
 //! 1. A typed result is JSON. `()`, `None`, `0`, `""` and `[]` come back as themselves.
 //! 2. Above [`COMPRESS_BYTES_MIN`] it is compressed, if that makes it smaller. The first byte says which.
-//! 3. What is too large when encoded, or cannot be encoded, is not kept: its size and digest are.
-//! 4. A result that nobody had (an operator said that the effect happened) reads as JSON `null`, so it
+//! 3. Then it is sealed, if there is a keyring: see [`crate::seal`].
+//! 4. What is too large as it would be stored, or cannot be encoded, is not kept: its size and digest are.
+//! 5. A result that nobody had (an operator said that the effect happened) reads as JSON `null`, so it
 //!    replays as `()` or `None`, and as nothing else.
 //!
 //! It does not decide what becomes of a call: one whose result is not kept is completed all the same.
 
-use semel_core::record::{Body, NotKept};
-use semel_core::time::Timestamp;
+use crate::seal::Seal;
+use semel_core::{
+    key::Key,
+    record::{Body, NotKept},
+    time::Timestamp,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
@@ -18,26 +23,39 @@ pub(crate) const COMPRESS_BYTES_MIN: usize = 1024;
 /// Largest result that is decompressed: a larger one was not written by this library.
 const DECODED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+// The first byte of what is stored. Numbers are never used again for something else.
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
+/// To be opened by [`Seal::open`], which gives one of the others. No flipped bit makes it one of them.
+pub(crate) const SEALED: u8 = b'S';
+
+/// How a result is to be kept.
+pub(crate) struct Keeping<'a> {
+    /// Whose it is.
+    pub(crate) key: &'a Key,
+    pub(crate) seal: &'a Seal,
+    /// Largest one, as it is stored.
+    pub(crate) bytes_max: usize,
+    pub(crate) until: Timestamp,
+}
 
 /// A typed result, as it will be stored.
-pub(crate) fn body_of<T: Serialize + ?Sized>(value: &T, bytes_max: usize, until: Timestamp) -> Body {
+pub(crate) fn body_of<T: Serialize + ?Sized>(value: &T, keeping: &Keeping<'_>) -> Body {
     // One byte of codec in front, so that a small result needs no second buffer.
     let mut encoded = Vec::with_capacity(64);
     encoded.push(PLAIN);
     match serde_json::to_writer(&mut encoded, value) {
-        Ok(()) => bounded(compressed(encoded), bytes_max, until),
+        Ok(()) => keeping.body(compressed(encoded)),
         Err(_) => Body::NotKept { cause: NotKept::Unserializable, size: 0, digest: [0; 32] },
     }
 }
 
 /// A result that is bytes already, as it will be stored.
-pub(crate) fn body_of_bytes(bytes: &[u8], bytes_max: usize, until: Timestamp) -> Body {
+pub(crate) fn body_of_bytes(bytes: &[u8], keeping: &Keeping<'_>) -> Body {
     let mut encoded = Vec::with_capacity(bytes.len() + 1);
     encoded.push(PLAIN);
     encoded.extend_from_slice(bytes);
-    bounded(compressed(encoded), bytes_max, until)
+    keeping.body(compressed(encoded))
 }
 
 /// A typed result as an operator gives it.
@@ -57,15 +75,19 @@ fn compressed(plain: Vec<u8>) -> Vec<u8> {
     if packed.len() < plain.len() { packed } else { plain }
 }
 
-fn bounded(bytes: Vec<u8>, bytes_max: usize, until: Timestamp) -> Body {
-    if bytes.len() <= bytes_max {
-        return Body::Kept { bytes, until };
+impl Keeping<'_> {
+    fn body(&self, encoded: Vec<u8>) -> Body {
+        let bytes = self.seal.close(self.key, encoded);
+        if bytes.len() <= self.bytes_max {
+            return Body::Kept { bytes, until: self.until };
+        }
+        // Of what was sealed: the digest of what is in it would let others guess it.
+        let digest = Sha256::digest(&bytes).into();
+        Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest }
     }
-    let digest = Sha256::digest(&bytes).into();
-    Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest }
 }
 
-/// The content of stored bytes; `None` if they were not written by this codec.
+/// The content of stored bytes that are not sealed; `None` if they were not written by this codec.
 pub(crate) fn content(stored: &[u8]) -> Option<Vec<u8>> {
     let (&codec, rest) = stored.split_first()?;
     match codec {
@@ -81,7 +103,7 @@ pub(crate) fn content(stored: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The typed result in stored bytes; `None` if they are not one of this type.
+/// The typed result in stored bytes that are not sealed; `None` if they are not one of this type.
 pub(crate) fn value<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
     match stored.split_first()? {
         (&PLAIN, json) => serde_json::from_slice(json).ok(),

@@ -14,6 +14,7 @@ use crate::{
     observe::Observed,
     once::Defaults,
     race::within,
+    seal::Seal,
     wait::Waits,
 };
 use semel_core::{
@@ -41,6 +42,7 @@ pub(crate) struct Driver {
     pub(crate) store: Observed,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) defaults: Defaults,
+    pub(crate) seal: Seal,
     pub(crate) waits: Waits,
 }
 

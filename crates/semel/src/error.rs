@@ -64,6 +64,8 @@ pub enum ErrorKind {
     Expired,
     /// The call took effect, but its result was not kept, or cannot be read.
     NotKept,
+    /// The call took effect, but its result is sealed and does not open: see [`seal`](crate::seal).
+    Sealed,
     /// The key was claimed with another payload. Nothing ran.
     Mismatch,
     /// Another holder took the call over; nothing that this one did is reported as success.
@@ -99,6 +101,7 @@ impl ErrorKind {
             Self::InProgress { .. } => "in_progress",
             Self::Expired => "expired",
             Self::NotKept => "not_kept",
+            Self::Sealed => "sealed",
             Self::Mismatch => "mismatch",
             Self::Superseded => "superseded",
             Self::Lapsed => "lapsed",
@@ -126,6 +129,7 @@ impl ErrorKind {
             | Self::FailedBefore { .. }
             | Self::Expired
             | Self::NotKept
+            | Self::Sealed
             | Self::Mismatch
             | Self::OutcomeUnknown
             | Self::Handler
@@ -259,6 +263,7 @@ impl fmt::Display for Error {
                 "took effect, but its result is past the body retention: raise it to replay for longer",
             ),
             ErrorKind::NotKept => write!(f, "took effect, but its result cannot be replayed: {detail}"),
+            ErrorKind::Sealed => write!(f, "took effect, but its result cannot be opened: {detail}"),
             ErrorKind::Mismatch => {
                 f.write_str("was claimed with another payload: use one key for one operation")
             }

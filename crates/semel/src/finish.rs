@@ -8,7 +8,7 @@
 //! It does not look at what is stored: the fence decides.
 
 use crate::{
-    codec,
+    codec::{self, Keeping},
     driver::{Write, Written},
     effect::doubt,
     error::{Error, ErrorKind},
@@ -33,13 +33,13 @@ impl Lease {
         self,
         result: &T,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
-        let body = codec::body_of(result, self.inner.granted.body_bytes_max, self.body_until());
+        let body = codec::body_of(result, &self.keeping());
         self.complete_with(body)
     }
 
     /// The call took effect, with these bytes as its result.
     pub async fn complete_bytes(self, result: &[u8]) -> Result<(), Error> {
-        let body = codec::body_of_bytes(result, self.inner.granted.body_bytes_max, self.body_until());
+        let body = codec::body_of_bytes(result, &self.keeping());
         self.complete_with(body).await
     }
 
@@ -64,7 +64,7 @@ impl Lease {
 
     async fn fail_for(self, reason: Reason, error: String) -> Result<(), Error> {
         let (now, held) = self.now_and_held();
-        let record = call::fail(now, &held, reason, error, &self.inner.granted.terms);
+        let record = call::fail(now, &held, reason, self.said(error), &self.inner.granted.terms);
         self.finish(record).await
     }
 
@@ -75,7 +75,8 @@ impl Lease {
 
     async fn release_for(self, error: String) -> Result<(), Error> {
         let (now, held) = self.now_and_held();
-        self.finish(call::release(now, &held, Some(error))).await
+        let said = self.said(error);
+        self.finish(call::release(now, &held, Some(said))).await
     }
 
     /// Writes what a handler's error means, and gives the error that its caller sees.
@@ -100,8 +101,14 @@ impl Lease {
         }
     }
 
-    fn body_until(&self) -> Timestamp {
-        self.inner.granted.once.driver.clock.now() + self.inner.granted.terms.body_retention
+    fn keeping(&self) -> Keeping<'_> {
+        let granted = &self.inner.granted;
+        granted.keeping(&granted.key, granted.once.driver.clock.now() + granted.terms.body_retention)
+    }
+
+    /// What the handler said, as it is kept.
+    fn said(&self, error: String) -> String {
+        self.inner.granted.once.driver.seal.close_text(self.key(), error)
     }
 
     fn now_and_held(&self) -> (Timestamp, Record) {

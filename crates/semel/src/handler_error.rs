@@ -113,11 +113,12 @@ pub(crate) fn class_of(error: &Error) -> Class {
         | ErrorKind::Expired
         | ErrorKind::NotKept
         | ErrorKind::Mismatch => Class::Fatal,
-        // A mistake in the handler is mended by its next version; the call must survive until then.
+        // A mistake in the handler or the keyring is mended by the next version; the call must survive until then.
         ErrorKind::KeyRequired
         | ErrorKind::InvalidKey
         | ErrorKind::InvalidPayload
         | ErrorKind::EffectReused
+        | ErrorKind::Sealed
         | ErrorKind::InProgress { .. }
         | ErrorKind::Unconfirmed
         | ErrorKind::Store

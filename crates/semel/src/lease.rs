@@ -12,6 +12,7 @@
 use crate::{
     begin::How,
     cancel::Cancellation,
+    codec::Keeping,
     driver::Won,
     error::{Error, ErrorKind},
     handler_error::IsFatal,
@@ -66,6 +67,13 @@ pub(crate) struct Granted {
     pub(crate) body_bytes_max: usize,
     /// As it is counted under.
     pub(crate) scope: Scope,
+}
+
+impl Granted {
+    /// How the call's own result is kept, or that of one of its effects.
+    pub(crate) fn keeping<'a>(&'a self, key: &'a Key, until: Timestamp) -> Keeping<'a> {
+        Keeping { key, seal: &self.once.driver.seal, bytes_max: self.body_bytes_max, until }
+    }
 }
 
 /// What the holder knows of its own record.

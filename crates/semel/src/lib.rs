@@ -59,6 +59,7 @@
 //! - [`observe`] lists what is counted and traced.
 //! - [`processed`] is the simple form: was this event processed, and run this for it once.
 //! - [`repository`] keeps values under an id, with versions.
+//! - [`seal`] encrypts results before they reach the store.
 //! - [`cleanup`] purges in the background; [`doctor`] tells what a store really promises, as it is set up.
 //!
 //! # What it does not do
@@ -91,6 +92,7 @@ pub mod processed;
 mod provider;
 mod race;
 pub mod repository;
+pub mod seal;
 pub mod service;
 pub mod store;
 mod transaction;

@@ -5,6 +5,7 @@ use crate::{
     driver::Driver,
     error::Error,
     observe::Observed,
+    seal::Seal,
     store::MemoryStore,
     wait::Waits,
 };
@@ -141,6 +142,7 @@ impl std::fmt::Debug for Once {
 #[must_use = "a builder builds nothing until it is given a store"]
 pub struct OnceBuilder {
     defaults: Defaults,
+    seal: Seal,
 }
 
 impl OnceBuilder {
@@ -180,6 +182,12 @@ impl OnceBuilder {
         self
     }
 
+    /// Results are encrypted before they reach the store: see [`seal`](crate::seal). Plain unless set.
+    #[cfg(feature = "seal")]
+    pub fn sealed_with(self, keyring: crate::seal::Keyring) -> Self {
+        Self { seal: Seal::with(keyring), ..self }
+    }
+
     /// With records in this store.
     pub fn store(self, store: impl Store) -> Once {
         self.from_store(Arc::new(store))
@@ -189,7 +197,8 @@ impl OnceBuilder {
     pub fn from_store(self, store: Arc<dyn Store>) -> Once {
         let clock = store.clock();
         let store = Observed::new(store);
-        let driver = Driver { store, clock, defaults: self.defaults, waits: Waits::default() };
+        let Self { defaults, seal } = self;
+        let driver = Driver { store, clock, defaults, seal, waits: Waits::default() };
         Once { driver: Arc::new(driver) }
     }
 

@@ -18,6 +18,7 @@ use crate::{
     error::{Error, ErrorKind},
     observe::Observed,
     once::Once,
+    seal::Seal,
 };
 use semel_core::{
     call::{self, Refused, Terms},
@@ -39,6 +40,7 @@ pub struct Snapshot {
     key: Key,
     stored: Stored,
     now: Timestamp,
+    seal: Seal,
 }
 
 impl Snapshot {
@@ -107,7 +109,8 @@ impl Snapshot {
     pub fn value<T: DeserializeOwned>(&self) -> Option<Result<T, Error>> {
         match self.status() {
             Status::Completed => {
-                Some(Replay::new(self.key.clone(), self.stored.clone(), self.now, false).value())
+                let stored = self.stored.clone();
+                Some(Replay::new(self.key.clone(), stored, self.now, false, &self.seal).value())
             }
             Status::Pending | Status::InProgress | Status::Failed => None,
         }
@@ -198,7 +201,11 @@ impl Once {
     pub async fn get_key(&self, key: &Key) -> Result<Option<Snapshot>, Error> {
         let now = self.driver.clock.now();
         let found = self.found(key).await?.filter(|it| !it.record.is_expired(now));
-        Ok(found.map(|stored| Snapshot { key: key.clone(), stored, now }))
+        let seal = &self.driver.seal;
+        Ok(found.map(|Stored { fence, record }| {
+            let stored = Stored { fence, record: seal.readable(key, record) };
+            Snapshot { key: key.clone(), stored, now, seal: seal.clone() }
+        }))
     }
 
     /// Makes a call, or an effect, fresh again: the next claim runs it. Refused while somebody runs it.
@@ -246,7 +253,8 @@ impl Once {
         why: &str,
     ) -> Result<Receipt, Error> {
         let terms = self.terms_of(key);
-        let change = |now, found: &Record| call::resolve(now, found, resolution.0.clone(), &terms);
+        let resolution = self.sealed(key, resolution.0);
+        let change = |now, found: &Record| call::resolve(now, found, resolution.clone(), &terms);
         let resolved = self.change(key, change).await?;
         let released = match key.parent() {
             Some(parent) => self.release(parent, key).await?,
@@ -265,6 +273,16 @@ impl Once {
         }
     }
 
+    /// What an operator found out, as it is stored.
+    fn sealed(&self, key: &Key, resolution: call::Resolution) -> call::Resolution {
+        match resolution {
+            call::Resolution::Happened(Some(encoded)) => {
+                call::Resolution::Happened(Some(self.driver.seal.close(key, encoded)))
+            }
+            call::Resolution::Happened(None) | call::Resolution::DidNot => resolution,
+        }
+    }
+
     /// An effect's result is needed for as long as its call may be tried again.
     fn terms_of(&self, key: &Key) -> Terms {
         let terms = self.driver.defaults.terms.clone();
@@ -276,7 +294,8 @@ impl Once {
     async fn release(&self, parent: Key, effect: &Key) -> Result<Option<Key>, Error> {
         let change = |now, found: &Record| {
             let refused = Refused { status: found.status(), change: "released" };
-            if doubt::is_about(found, effect) { Ok(call::release(now, found, None)) } else { Err(refused) }
+            let said = self.driver.seal.readable(&parent, found.clone());
+            if doubt::is_about(&said, effect) { Ok(call::release(now, found, None)) } else { Err(refused) }
         };
         match self.change(&parent, change).await {
             Ok(Ok(_)) => Ok(Some(parent)),

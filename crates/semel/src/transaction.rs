@@ -23,6 +23,7 @@ use crate::{
     lease::{Granted, Lease},
     observe::{Answer, End, Observed},
     once::Once,
+    seal::Seal,
 };
 use semel_core::{
     call::{self, Decision, Entry},
@@ -216,7 +217,9 @@ async fn claim<'a, X: Transaction>(
                     call::LAPSED.to_owned(),
                 )));
             }
-            Decision::Replay(stored) => return Ok(BeginIn::of_finished(key, stored, clock.now())),
+            Decision::Replay(stored) => {
+                return Ok(BeginIn::of_finished(key, stored, clock.now(), &granted.once.driver.seal));
+            }
             Decision::Busy { until } => return Ok(BeginIn::Busy { key, until }),
             Decision::Mismatch => return Ok(BeginIn::Mismatch { key }),
         }
@@ -234,8 +237,8 @@ fn how(entry: Entry) -> How {
 }
 
 impl<X: Transaction> BeginIn<'_, X> {
-    fn of_finished(key: Key, stored: Stored, now: Timestamp) -> Self {
-        match crate::begin::Begin::of_finished(key, stored, now, false) {
+    fn of_finished(key: Key, stored: Stored, now: Timestamp, seal: &Seal) -> Self {
+        match crate::begin::Begin::of_finished(key, stored, now, false, seal) {
             crate::begin::Begin::Replay(replay) => Self::Replay(replay),
             crate::begin::Begin::Failed(failure) => Self::Failed(failure),
             crate::begin::Begin::Run(_)
@@ -280,9 +283,9 @@ impl<X: Transaction> InTransaction<'_, X> {
 
     /// The call took effect, with this result, if the transaction commits.
     pub async fn complete<T: Serialize + ?Sized>(mut self, result: &T) -> Result<(), Error> {
-        let Granted { terms, body_bytes_max, once, .. } = &self.granted;
+        let Granted { key, terms, once, .. } = &self.granted;
         let (now, since) = (once.driver.clock.now(), once.driver.clock.monotonic());
-        let body = codec::body_of(result, *body_bytes_max, now + terms.body_retention);
+        let body = codec::body_of(result, &self.granted.keeping(key, now + terms.body_retention));
         let record = call::complete(now, &self.record, body, terms);
         let swap = self.transaction.swap(&self.granted.key, Some(self.fence), &record).await;
         match swap.map_err(|error| Error::store(Some(self.granted.key.clone()), error))? {
@@ -369,8 +372,8 @@ tx.commit().await?;
             self.finished(End::Completed, since);
             return Ok(());
         }
-        let Granted { terms, body_bytes_max, .. } = &self.inner.granted;
-        let body = codec::body_of(result, *body_bytes_max, now + terms.body_retention);
+        let Granted { key, terms, .. } = &self.inner.granted;
+        let body = codec::body_of(result, &self.inner.granted.keeping(key, now + terms.body_retention));
         let held = self.state().clone();
         let record = call::complete(now, &held.record, body, terms);
         let mut swap = transaction.swap(self.key(), Some(held.fence), &record).await;

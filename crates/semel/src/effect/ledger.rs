@@ -14,6 +14,7 @@ use crate::{
     lease::Lease,
     nonce,
     race::boxed,
+    seal::Seal,
 };
 use semel_core::{
     call::{self, Terms},
@@ -111,10 +112,11 @@ impl<'a> Ledger<'a> {
             Decision::Ask { expected, intent } => Ok(Next::Ask(Intent { expected, record: intent })),
             Decision::Replay(stored) => {
                 self.used.keep();
-                Ok(Next::Finished(Replay::new(self.key.clone(), stored, now, false)))
+                Ok(Next::Finished(Replay::new(self.key.clone(), stored, now, false, self.seal())))
             }
             Decision::Failed { reason, error } => {
                 self.used.keep();
+                let error = self.seal().open_text(&self.key, error);
                 Err(Failure::new(self.key.clone(), reason, error).into_error())
             }
             Decision::Doubt { expected, record, why } => {
@@ -164,7 +166,7 @@ impl<'a> Ledger<'a> {
     /// Writes the result, wherever it came from.
     pub(super) async fn completed<T: Serialize>(mut self, intent: &Intent, value: T) -> Result<T, Error> {
         let until = self.lease.inner.granted.once.driver.clock.now() + self.terms.body_retention;
-        let body = codec::body_of(&value, self.lease.inner.granted.body_bytes_max, until);
+        let body = codec::body_of(&value, &self.lease.inner.granted.keeping(&self.key, until));
         boxed(self.complete(intent, body)).await?;
         Ok(value)
     }
@@ -186,7 +188,7 @@ impl<'a> Ledger<'a> {
     async fn erred(&mut self, intent: &Intent, error: HandlerError) -> Error {
         let class = error.class(self.lease.key(), self.lease.inner.granted.is_fatal.as_ref());
         let now = self.lease.inner.granted.once.driver.clock.now();
-        let text = Error::chain(&*error.source);
+        let text = self.seal().close_text(&self.key, Error::chain(&*error.source));
         let record = match class {
             handler_error::Class::Retryable => call::release(now, &intent.record, Some(text)),
             handler_error::Class::Fatal => call::fail(now, &intent.record, Reason::Fatal, text, &self.terms),
@@ -203,6 +205,10 @@ impl<'a> Ledger<'a> {
             // If it was not kept, the intent stands, and the next attempt takes it for interrupted.
             Written::Won(_) | Written::Unconfirmed(_) => self.unasked(error),
         }
+    }
+
+    fn seal(&self) -> &Seal {
+        &self.lease.inner.granted.once.driver.seal
     }
 
     fn parent(&self) -> Parent {

@@ -15,6 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     finish::told,
     handler_error::HandlerError,
+    seal::Seal,
 };
 use semel_core::{
     BoxFuture, call,
@@ -23,6 +24,7 @@ use semel_core::{
     key::Key,
     record::{Record, State, Stored},
     store::{StoreError, Swap},
+    time::Timestamp,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -67,7 +69,7 @@ impl<X: Transaction> Transactional<'_, X> {
         // An expired record counts as absent, but its fence is named.
         let expected = found.as_ref().map(|it| it.fence);
         let found = found.filter(|it| !it.record.is_expired(clock.now()));
-        if let Some(finished) = finished(&key, found, &held, clock.now()) {
+        if let Some(finished) = finished(&key, found, &held, clock.now(), &granted.once.driver.seal) {
             return finished?.value();
         }
         if lease.is_cancelled() {
@@ -79,7 +81,7 @@ impl<X: Transaction> Transactional<'_, X> {
             told(lease.key(), &key, error, class)
         })?;
         let now = clock.now();
-        let body = codec::body_of(&value, granted.body_bytes_max, now + terms.body_retention);
+        let body = codec::body_of(&value, &granted.keeping(&key, now + terms.body_retention));
         let record = call::complete(now, &Record { created_at: now, ..held }, body, &terms);
         match self.transaction.swap(&key, expected, &record).await {
             Ok(Swap::Won(_)) => Ok(value),
@@ -94,16 +96,18 @@ fn finished(
     key: &Key,
     found: Option<Stored>,
     held: &Record,
-    now: semel_core::time::Timestamp,
+    now: Timestamp,
+    seal: &Seal,
 ) -> Option<Result<Replay, Error>> {
     let found = found?;
     if found.record.fingerprint != held.fingerprint {
         return Some(Err(Error::new(ErrorKind::Mismatch, key.clone())));
     }
     match &found.record.state {
-        State::Completed(_) => Some(Ok(Replay::new(key.clone(), found, now, false))),
+        State::Completed(_) => Some(Ok(Replay::new(key.clone(), found, now, false, seal))),
         State::Failed { reason, error } => {
-            Some(Err(Failure::new(key.clone(), *reason, error.clone()).into_error()))
+            let error = seal.open_text(key, error.clone());
+            Some(Err(Failure::new(key.clone(), *reason, error).into_error()))
         }
         State::Pending { .. } | State::InProgress { .. } => None,
     }

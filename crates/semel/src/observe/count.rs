@@ -37,6 +37,10 @@ mod to {
         histogram!("semel_complete_seconds", "scope" => label(scope)).record(wrote);
     }
 
+    pub(in crate::observe) fn unopened(cause: &'static str) {
+        counter!("semel_unopened_total", "cause" => cause).increment(1);
+    }
+
     pub(in crate::observe) fn audited(change: &'static str) {
         counter!("semel_operator_changes_total", "change" => change).increment(1);
     }
@@ -58,7 +62,8 @@ mod to {
         let _end = end.as_str();
     }
 
+    pub(in crate::observe) fn unopened(_: &'static str) {}
     pub(in crate::observe) fn audited(_: &'static str) {}
 }
 
-pub(super) use to::{answered, audited, ended, requested, store_failed};
+pub(super) use to::{answered, audited, ended, requested, store_failed, unopened};

@@ -17,6 +17,7 @@
 //! | `semel_complete_seconds` | histogram | `scope` | writing the outcome |
 //! | `semel_store_seconds` | histogram | `operation` | one request to the store: `load`, `swap`, `purge` |
 //! | `semel_store_errors_total` | counter | `operation`, `kind` | requests that the store could not answer: `unavailable`, `refused`, `corrupt`, `misconfigured` |
+//! | `semel_unopened_total` | counter | `cause` | results that are sealed and did not open: `no_keyring`, `unknown_key`, `damaged`, `malformed`; or are not, and were refused: `plain` |
 //! | `semel_operator_changes_total` | counter | `change` | `forgotten` and `resolved` |
 //!
 //! Events have the target `semel`, those of operators `semel::audit`; handlers run in a span `semel.call` with
@@ -27,7 +28,7 @@
 mod count;
 mod trace;
 
-use crate::{begin::How, operator::Receipt};
+use crate::{begin::How, operator::Receipt, seal::Unopened};
 use semel_core::{
     fence::Fence,
     key::Key,
@@ -182,6 +183,12 @@ impl Observed {
     pub(crate) fn ended(scope: &Scope, key: &Key, end: End, worked: Duration, wrote: Duration) {
         count::ended(scope, end, worked, wrote);
         trace::ended(key, end);
+    }
+
+    /// A result did not open.
+    pub(crate) fn unopened(key: &Key, why: &Unopened) {
+        count::unopened(why.as_str());
+        trace::unopened(key, why);
     }
 
     /// An operator changed something.

@@ -1,12 +1,12 @@
 //! Events and spans, through the `tracing` facade; nothing without the feature.
 
 use super::{Answer, End};
-use crate::{lease::Lease, operator::Receipt};
+use crate::{lease::Lease, operator::Receipt, seal::Unopened};
 use semel_core::{key::Key, store::StoreError};
 
 #[cfg(feature = "tracing")]
 mod to {
-    use super::{Answer, End, Key, Lease, Receipt, StoreError};
+    use super::{Answer, End, Key, Lease, Receipt, StoreError, Unopened};
     use crate::{begin::How, error::Error};
     use tracing::{Instrument as _, debug, debug_span, error, info, warn};
 
@@ -46,6 +46,10 @@ mod to {
         }
     }
 
+    pub(in crate::observe) fn unopened(key: &Key, why: &Unopened) {
+        error!(target: "semel", %key, %why, "a result did not open");
+    }
+
     pub(in crate::observe) fn audited(receipt: &Receipt) {
         let Receipt { key, change, by, why, fence, .. } = receipt;
         info!(target: "semel::audit", %key, change, by, why, %fence, "an operator changed a record");
@@ -59,11 +63,12 @@ mod to {
 
 #[cfg(not(feature = "tracing"))]
 mod to {
-    use super::{Answer, End, Key, Lease, Receipt, StoreError};
+    use super::{Answer, End, Key, Lease, Receipt, StoreError, Unopened};
 
     pub(in crate::observe) fn store_failed(_: &'static str, _: &StoreError) {}
     pub(in crate::observe) fn answered(_: &Key, _: Answer, _: bool) {}
     pub(in crate::observe) fn ended(_: &Key, _: End) {}
+    pub(in crate::observe) fn unopened(_: &Key, _: &Unopened) {}
     pub(in crate::observe) fn audited(_: &Receipt) {}
 
     pub(crate) fn in_span<F: Future>(_: &Lease, work: F) -> impl Future<Output = F::Output> {
@@ -72,4 +77,4 @@ mod to {
 }
 
 pub(crate) use to::in_span;
-pub(super) use to::{answered, audited, ended, store_failed};
+pub(super) use to::{answered, audited, ended, store_failed, unopened};

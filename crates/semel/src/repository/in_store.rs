@@ -5,12 +5,13 @@
 //! 2. The store's fence guards every write; the version is counted inside the document, because fences have gaps.
 //! 3. A write costs a look for the fence, and a swap.
 //! 4. A document that an operator forgot is absent, and its versions begin again.
+//! 5. It is sealed if the results of its [`Once`] are: see [`crate::seal`].
 //!
 //! It is for stores that keep what they have: where eviction or a lost failover may take a record, it may take a
 //! document.
 
 use super::{Document, Documents, Put, Version};
-use crate::{driver::Driver, once::Once};
+use crate::{driver::Driver, observe::Observed, once::Once, seal::Unopened};
 use semel_core::{
     BoxFuture,
     fingerprint::Fingerprint,
@@ -70,7 +71,8 @@ impl Documents for StoreDocuments {
                 if is_stale && !sabotage::is_on("stale_version_writes") {
                     return Ok(Put::Lost(current));
                 }
-                let record = self.record(found.as_ref(), document);
+                let bytes = self.driver.seal.close(&place, encode(document));
+                let record = self.record(found.as_ref(), bytes);
                 let fence = found.map(|it| it.fence);
                 match self.driver.store.swap(&place, fence, &record).await? {
                     Swap::Won(_) => return Ok(Put::Written),
@@ -89,11 +91,11 @@ impl Documents for StoreDocuments {
 }
 
 impl StoreDocuments {
-    fn record(&self, found: Option<&Stored>, document: &Document) -> Record {
+    fn record(&self, found: Option<&Stored>, bytes: Vec<u8>) -> Record {
         let now = self.driver.clock.now();
         Record {
             fingerprint: Fingerprint::EMPTY,
-            state: State::Completed(Body::Kept { bytes: encode(document), until: Timestamp::NEVER }),
+            state: State::Completed(Body::Kept { bytes, until: Timestamp::NEVER }),
             attempts: 1,
             created_at: found.map_or(now, |it| it.record.created_at),
             updated_at: now,
@@ -108,7 +110,10 @@ impl StoreDocuments {
             return Ok(None);
         };
         match &record.state {
-            State::Completed(Body::Kept { bytes, .. }) => decode(bytes).map(Some),
+            State::Completed(Body::Kept { bytes, .. }) => {
+                let opened = self.driver.seal.open(&place(key)?, bytes).map_err(|why| unopened(key, &why))?;
+                decode(&opened).map(Some)
+            }
             State::Completed(Body::NotKept { .. })
             | State::Pending { .. }
             | State::InProgress { .. }
@@ -119,6 +124,15 @@ impl StoreDocuments {
             StoreError::new(StoreErrorKind::Corrupt, "any", context)
         })
     }
+}
+
+fn unopened(key: &Key, why: &Unopened) -> StoreError {
+    Observed::unopened(key, why);
+    let kind = match why {
+        Unopened::NoKeyring { .. } | Unopened::UnknownKey { .. } => StoreErrorKind::Misconfigured,
+        Unopened::Damaged { .. } | Unopened::Plain | Unopened::Malformed => StoreErrorKind::Corrupt,
+    };
+    StoreError::new(kind, "any", format!("the document `{key}` cannot be opened: {why}"))
 }
 
 fn place(key: &Key) -> Result<Key, StoreError> {

@@ -23,6 +23,8 @@ mod messages;
 mod observe;
 mod operator;
 mod result;
+#[cfg(feature = "seal")]
+mod seal;
 mod shape;
 mod support;
 mod transaction;

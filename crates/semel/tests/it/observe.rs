@@ -33,7 +33,7 @@ fn counted(snapshotter: &Snapshotter, prefix: &str) -> String {
 }
 
 /// Runs a future with a recorder of its own, and gives what was counted.
-fn count(prefix: &str, future: impl Future) -> String {
+pub(crate) fn count(prefix: &str, future: impl Future) -> String {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
