@@ -26,10 +26,10 @@ const STORES: [Store; 6] = [
     Store { feature: "firestore", servers: &[Kind::Firestore], crates: &["gcp-", "google-", "firestore"] },
 ];
 
-/// The features of all stores, as cargo wants them for the whole workspace.
+/// The features of all stores, and what else is off unless asked for, as cargo wants them for the whole workspace.
 pub(crate) fn features() -> String {
     let stores = STORES.map(|it| format!("semel/{}", it.feature)).join(",");
-    format!("{stores},semel-testkit/servers")
+    format!("{stores},semel/seal,semel-testkit/servers")
 }
 
 /// Each feature is enough for itself, and none brings another's crates.

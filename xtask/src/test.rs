@@ -65,18 +65,20 @@ fn tools() -> Result<bool, Failure> {
     Ok(installed.is_ok())
 }
 
-/// What users get who ask for none of the features.
+/// What users get who ask for none of the features, or for one that is no store.
 fn bare_packages() -> Result<(), Failure> {
-    ["semel", "semel-testkit"].iter().try_for_each(|package| {
-        run_command(&mut cargo(&["clippy", "-p", package, "--no-default-features", "--", "-D", "warnings"]))
+    [("semel", ""), ("semel", "seal"), ("semel-testkit", "")].iter().try_for_each(|(package, features)| {
+        let bare = ["-p", package, "--no-default-features", "--features", features];
+        run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
     })
 }
 
 fn unit_tests(has_nextest: bool) -> Result<(), Failure> {
+    let all = ["--workspace", "--features", "semel/seal", "--no-fail-fast"];
     if has_nextest {
-        return run_command(&mut cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]));
+        return run_command(cargo(&["nextest", "run"]).args(all));
     }
-    run_command(&mut cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]))
+    run_command(cargo(&["test", "--all-targets"]).args(all))
 }
 
 /// Runs every file of every crate's `examples`.

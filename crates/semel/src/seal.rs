@@ -44,6 +44,7 @@ mod error;
 mod key;
 #[cfg(feature = "seal")]
 mod keyring;
+mod unopened;
 #[cfg(not(feature = "seal"))]
 mod without;
 
@@ -57,37 +58,20 @@ pub use self::{
     keyring::{KEYS_MAX, Keyring},
 };
 
+pub(crate) use self::unopened::Unopened;
+
 use crate::codec::SEALED;
 use semel_core::{
     key::Key,
     record::{Record, State},
     sabotage,
 };
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 /// What results pass through on their way to the store and back.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Seal {
     keyring: Option<Arc<Keyring>>,
-}
-
-/// Why something does not open.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[cfg_attr(
-    not(feature = "seal"),
-    expect(dead_code, reason = "without keys, nothing is tried on what is sealed")
-)]
-pub(crate) enum Unopened {
-    /// There is no keyring.
-    NoKeyring { key_id: String },
-    /// The keyring has no key of this name.
-    UnknownKey { key_id: String },
-    /// It was changed, moved here, or sealed with another key of this name.
-    Damaged { key_id: String },
-    /// It is not sealed, and the keyring refuses that.
-    Plain,
-    /// It says that it is sealed, and is not laid out like that.
-    Malformed,
 }
 
 impl Seal {
@@ -142,41 +126,5 @@ impl Seal {
 
     fn keyring(&self, key_id: &str) -> Result<&Keyring, Unopened> {
         self.keyring.as_deref().ok_or_else(|| Unopened::NoKeyring { key_id: key_id.to_owned() })
-    }
-}
-
-impl Unopened {
-    /// As it is counted under.
-    pub(crate) fn as_str(&self) -> &'static str {
-        match self {
-            Self::NoKeyring { .. } => "no_keyring",
-            Self::UnknownKey { .. } => "unknown_key",
-            Self::Damaged { .. } => "damaged",
-            Self::Plain => "plain",
-            Self::Malformed => "malformed",
-        }
-    }
-}
-
-impl fmt::Display for Unopened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoKeyring { key_id } => {
-                write!(f, "it is sealed with the key `{key_id}`, and there is no keyring: say `sealed_with`")
-            }
-            Self::UnknownKey { key_id } => write!(
-                f,
-                "it is sealed with the key `{key_id}`, which the keyring does not have: add it with `and_open`"
-            ),
-            Self::Damaged { key_id } => write!(
-                f,
-                "the key `{key_id}` does not open it: it was changed, or moved from another record, or the keyring \
-                 has another key of this name"
-            ),
-            Self::Plain => f.write_str("it is not sealed, and the keyring refuses what is plain"),
-            Self::Malformed => {
-                f.write_str("its seal is damaged, or of a newer version: restore it, or update this one")
-            }
-        }
     }
 }

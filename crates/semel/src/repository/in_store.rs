@@ -128,10 +128,7 @@ impl StoreDocuments {
 
 fn unopened(key: &Key, why: &Unopened) -> StoreError {
     Observed::unopened(key, why);
-    let kind = match why {
-        Unopened::NoKeyring { .. } | Unopened::UnknownKey { .. } => StoreErrorKind::Misconfigured,
-        Unopened::Damaged { .. } | Unopened::Plain | Unopened::Malformed => StoreErrorKind::Corrupt,
-    };
+    let kind = if why.lacks_key() { StoreErrorKind::Misconfigured } else { StoreErrorKind::Corrupt };
     StoreError::new(kind, "any", format!("the document `{key}` cannot be opened: {why}"))
 }
 

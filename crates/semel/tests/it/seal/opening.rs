@@ -17,7 +17,7 @@ async fn a_result_that_was_moved_to_another_key_does_not_open() {
 }
 
 #[tokio::test]
-async fn a_result_in_the_place_of_an_error_does_not_open() {
+async fn an_error_in_the_place_of_a_result_does_not_open() {
     let vault = Vault::new();
     let once = vault.sealed_with(keyring("k1", 1));
     let fatal = async |_: &semel::Lease| Err::<String, _>(HandlerError::fatal("declined"));

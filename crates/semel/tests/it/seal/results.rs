@@ -2,14 +2,20 @@
 
 use super::{CANARY, Vault, completed, contains, key, keyring};
 use crate::support::{Fault, World};
-use proptest::prelude::*;
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngSeed},
+};
 use semel::{
     Begin, ErrorKind, HandlerError, How, Key, Once, Reason, Record, Resolution, State,
     repository::{Repository, Version},
     seal::{KeyId, Keyring},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::fmt::Debug;
+use std::{
+    fmt::Debug,
+    hash::{BuildHasher as _, RandomState},
+};
 
 async fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(id: &str, value: impl Fn() -> T) {
     let once = Vault::new().sealed_with(keyring("k1", 1));
@@ -143,7 +149,19 @@ fn some_bytes() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// How properties are tried: by a seed that is printed, and chosen with `PROPTEST_RNG_SEED`.
+fn config() -> Config {
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    if let RngSeed::Random = config.rng_seed {
+        config.rng_seed = RngSeed::Fixed(RandomState::new().hash_one(()));
+    }
+    println!("PROPTEST_RNG_SEED={}", config.rng_seed);
+    config
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn any_bytes_come_back_and_no_flipped_bit_does(
         bytes in some_bytes(),
