@@ -223,6 +223,11 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::it) & test(effect::)",
     },
     Sabotage {
+        name: "result_forgotten_before_its_call",
+        breaks: "a result is kept for as long as its call is said to be remembered",
+        caught_by: "binary_id(semel::it) & test(result::)",
+    },
+    Sabotage {
         name: "seal_ignores_identity",
         breaks: "a sealed result opens under its own key only",
         caught_by: "binary_id(semel::it) & test(seal::opening::)",

@@ -16,7 +16,7 @@ use crate::{
     handler_error::{HandlerError, IsFatal},
     lease::{Granted, Lease},
     observe::{Answer, Observed, Scope, in_span},
-    once::Once,
+    once::{self, Once},
     race::boxed,
 };
 use semel_core::{
@@ -62,6 +62,8 @@ pub struct Call {
     key: Result<Key, KeyError>,
     fingerprint: Result<Fingerprint, String>,
     terms: Terms,
+    /// Whether somebody said how long the result is kept; otherwise, what is said of the call holds for it.
+    is_body_retention_said: bool,
     on_busy: OnBusy,
     on_lapse: OnLapse,
     place: Place,
@@ -79,6 +81,7 @@ impl Call {
             key,
             fingerprint: Ok(Fingerprint::EMPTY),
             terms: defaults.terms,
+            is_body_retention_said: defaults.is_body_retention_said,
             on_busy: defaults.on_busy,
             on_lapse: OnLapse::Rerun,
             place: Place::Here,
@@ -119,15 +122,32 @@ impl Call {
         self
     }
 
-    /// How long the finished call is remembered.
+    /// How long the finished call is remembered, and its result kept, unless [`Call::body_retention`] is set, too.
+    ///
+    /// ```
+    /// use semel::Once;
+    /// use semel_testkit::ManualClock;
+    /// use std::time::Duration;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let clock = ManualClock::new();
+    /// let once = Once::new(semel::MemoryStore::with_clock(clock.arc()));
+    /// let pay = || once.call("pay", 1).retention(Duration::from_hours(30 * 24));
+    /// pay().run(async |_| Ok("paid".to_owned())).await?;
+    /// clock.advance(Duration::from_hours(29 * 24));
+    /// assert_eq!(pay().run(async |_| Ok("paid again".to_owned())).await?, "paid");
+    /// # Ok::<(), semel::Error>(()) }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.terms.retention = retention;
+        once::set_retention(&mut self.terms, retention, self.is_body_retention_said);
         self
     }
 
-    /// How long the result is kept; never longer than the call is remembered.
+    /// How long the result is kept, if not for as long as the call is remembered, which it never is for longer. After
+    /// that, a duplicate is told that the call took effect: [`ErrorKind::Expired`].
     pub fn body_retention(mut self, retention: Duration) -> Self {
         self.terms.body_retention = retention;
+        self.is_body_retention_said = true;
         self
     }
 

@@ -12,6 +12,7 @@ use crate::{
 use semel_core::{
     call::Terms,
     key::{IntoParts, Key},
+    sabotage,
     store::Store,
 };
 use std::{sync::Arc, time::Duration};
@@ -44,6 +45,8 @@ pub struct Once {
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub(crate) terms: Terms,
+    /// Whether somebody said how long results are kept.
+    pub(crate) is_body_retention_said: bool,
     pub(crate) on_busy: OnBusy,
     pub(crate) body_bytes_max: usize,
 }
@@ -52,9 +55,18 @@ impl Default for Defaults {
     fn default() -> Self {
         Self {
             terms: Terms::default(),
+            is_body_retention_said: false,
             on_busy: OnBusy::Wait { max: WAIT_MAX },
             body_bytes_max: BODY_BYTES_MAX,
         }
+    }
+}
+
+/// What is said of a call holds for its result, unless something was said of that, too.
+pub(crate) fn set_retention(terms: &mut Terms, retention: Duration, is_body_retention_said: bool) {
+    terms.retention = retention;
+    if !is_body_retention_said && !sabotage::is_on("result_forgotten_before_its_call") {
+        terms.body_retention = retention;
     }
 }
 
@@ -158,15 +170,19 @@ impl OnceBuilder {
         self
     }
 
-    /// How long a finished call is remembered; 7 days unless set.
+    /// How long a finished call is remembered, and its result kept, unless [`OnceBuilder::body_retention`] is set, too;
+    /// 7 days, and 24 hours for the result, unless set.
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.defaults.terms.retention = retention;
+        let Defaults { terms, is_body_retention_said, .. } = &mut self.defaults;
+        set_retention(terms, retention, *is_body_retention_said);
         self
     }
 
-    /// How long a completed call's result is kept; 24 hours unless set.
+    /// How long a completed call's result is kept, if not for as long as the call is remembered; 24 hours unless this
+    /// or [`OnceBuilder::retention`] is set.
     pub fn body_retention(mut self, retention: Duration) -> Self {
         self.defaults.terms.body_retention = retention;
+        self.defaults.is_body_retention_said = true;
         self
     }
 

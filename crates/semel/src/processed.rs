@@ -108,7 +108,7 @@ impl ProcessedEvents {
     }
 
     fn call(&self, event_id: impl IntoParts, retention: Duration) -> Call {
-        // The result is nothing, and must be there for as long as the fact is.
+        // The result is nothing, and must be there for as long as the fact is, whatever was said of others.
         self.once.call(self.consumer.as_str(), event_id).retention(retention).body_retention(retention)
     }
 }

@@ -1,7 +1,8 @@
 //! Results: kept as they are, or not kept and never run again for it.
 
-use crate::support::{DAY, World};
-use semel::{Begin, ErrorKind, How, Status};
+use crate::support::{DAY, SECOND, World};
+use semel::{Begin, Call, ErrorKind, How, MemoryStore, Once, OnceBuilder, Status};
+use semel_testkit::ManualClock;
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 use std::{cell::Cell, fmt::Debug};
 
@@ -99,11 +100,49 @@ async fn a_result_of_another_type_is_not_kept_and_does_not_run_again() {
 async fn a_result_past_its_retention_is_expired_and_the_call_still_done() {
     let world = World::new();
     world.call().run(async |_| Ok(7)).await.unwrap();
-    world.clock.advance(DAY - crate::support::SECOND);
+    world.clock.advance(DAY - SECOND);
     assert_eq!(world.call().run(async |_| Ok(8)).await.unwrap(), 7);
-    world.clock.advance(crate::support::SECOND);
+    world.clock.advance(SECOND);
     let error = world.call().run(async |_| Ok(8)).await.unwrap_err();
     assert_eq!((error.kind(), error.is_transient()), (ErrorKind::Expired, false));
+}
+
+/// Completes a call, and tells what a duplicate gets after so many days.
+async fn after(
+    days: u32,
+    once: Once,
+    clock: &ManualClock,
+    say: impl Fn(Call) -> Call,
+) -> Result<u32, ErrorKind> {
+    let call = || say(once.call("pay", "evt-1"));
+    call().run(async |_| Ok(7)).await.unwrap();
+    clock.advance(DAY * days - SECOND);
+    call().run(async |_| Ok(8)).await.map_err(|error| error.kind())
+}
+
+#[tokio::test]
+async fn a_result_is_kept_for_as_long_as_its_call_is_said_to_be_remembered() {
+    let check = async |days, build: fn(OnceBuilder) -> OnceBuilder, say: fn(Call) -> Call, expected| {
+        let clock = ManualClock::new();
+        let once = build(Once::builder()).store(MemoryStore::with_clock(clock.arc()));
+        let found = after(days, once, &clock, say).await;
+        assert_eq!(found, expected, "after {days} days");
+    };
+    let kept = Ok(7);
+    let gone = Err(ErrorKind::Expired);
+    check(1, |it| it, |it| it, kept).await;
+    check(2, |it| it, |it| it, gone).await;
+    check(30, |it| it, |it| it.retention(DAY * 30), kept).await;
+    check(30, |it| it.retention(DAY * 30), |it| it, kept).await;
+    // Whoever says something of results means it, in whichever order and wherever.
+    check(30, |it| it, |it| it.retention(DAY * 30).body_retention(DAY * 2), gone).await;
+    check(30, |it| it, |it| it.body_retention(DAY * 2).retention(DAY * 30), gone).await;
+    check(2, |it| it, |it| it.body_retention(DAY * 2).retention(DAY * 30), kept).await;
+    check(30, |it| it.body_retention(DAY * 2), |it| it.retention(DAY * 30), gone).await;
+    check(30, |it| it.body_retention(DAY * 2).retention(DAY * 30), |it| it, gone).await;
+    check(30, |it| it.retention(DAY * 30), |it| it.body_retention(DAY * 2), gone).await;
+    // And past the call itself, it is run again.
+    check(31, |it| it, |it| it.retention(DAY * 30), Ok(8)).await;
 }
 
 #[tokio::test]
