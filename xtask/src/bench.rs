@@ -15,6 +15,12 @@ pub(crate) fn service(arguments: &[&str]) -> Result<(), Failure> {
     example("semel", "bench-service", arguments)
 }
 
+/// Measures what the HTTP layer costs an axum route.
+pub(crate) fn http(arguments: &[&str]) -> Result<(), Failure> {
+    let build = ["--release", "--package", "semel", "--features", "axum", "--example", "bench-http", "--"];
+    run(cargo(&["run"]).args(build).args(arguments))
+}
+
 /// Measures the SQL stores, beside plain SQL.
 pub(crate) fn sql(arguments: &[&str]) -> Result<(), Failure> {
     on_server(Kind::Postgres, "postgres,sqlite", "bench-sql", arguments)

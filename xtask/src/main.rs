@@ -33,6 +33,7 @@ Commands:
   sabotage [name]    switches on every seeded bug in turn, or the one of this name, and demands that a test fails
   bench embedded …   measures the embedded store; what follows is passed on (`--help` lists it)
   bench service      measures what the tower layer adds to a call, on the memory store
+  bench http …       measures what `Idempotency-Key` costs an axum route; what follows is passed on (`--help` lists it)
   bench sql …        measures the SQL stores beside plain SQL: `sqlite`, `postgres`, `postgres-size`, or all
   bench redis        measures the Redis store beside bare scripts
   help               this text
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         ["sabotage", name] => sabotage::run(Some(name)),
         ["bench", "embedded", ref rest @ ..] => bench::embedded(rest),
         ["bench", "service", ref rest @ ..] => bench::service(rest),
+        ["bench", "http", ref rest @ ..] => bench::http(rest),
         ["bench", "sql", ref rest @ ..] => bench::sql(rest),
         ["bench", "redis", ref rest @ ..] => bench::redis(rest),
         ["help" | "--help" | "-h"] => {

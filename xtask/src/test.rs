@@ -67,14 +67,16 @@ fn tools() -> Result<bool, Failure> {
 
 /// What users get who ask for none of the features, or for one that is no store.
 fn bare_packages() -> Result<(), Failure> {
-    [("semel", ""), ("semel", "seal"), ("semel-testkit", "")].iter().try_for_each(|(package, features)| {
-        let bare = ["-p", package, "--no-default-features", "--features", features];
-        run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
-    })
+    [("semel", ""), ("semel", "seal"), ("semel", "http"), ("semel", "axum"), ("semel-testkit", "")]
+        .iter()
+        .try_for_each(|(package, features)| {
+            let bare = ["-p", package, "--no-default-features", "--features", features];
+            run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
+        })
 }
 
 fn unit_tests(has_nextest: bool) -> Result<(), Failure> {
-    let all = ["--workspace", "--features", "semel/seal", "--no-fail-fast"];
+    let all = ["--workspace", "--features", "semel/axum,semel/seal,semel/sqlite", "--no-fail-fast"];
     if has_nextest {
         return run_command(cargo(&["nextest", "run"]).args(all));
     }
@@ -88,7 +90,7 @@ fn examples() -> Result<(), Failure> {
         let mut command = cargo(&["run", "--quiet", "--package", &package, "--example", &example]);
         // SQLite is what a complete program can use without a server.
         if package == "semel" {
-            command.args(["--features", "sqlite"]);
+            command.args(["--features", "axum,sqlite"]);
         }
         run_command(&mut command)?;
     }

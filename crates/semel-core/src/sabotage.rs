@@ -277,6 +277,71 @@ pub const ALL: &[Sabotage] = &[
         breaks: "two equal changes of one document are two",
         caught_by: "binary_id(semel::stores) & test(/^repository::/)",
     },
+    Sabotage {
+        name: "http_two_keys_accepted",
+        breaks: "a request has one key",
+        caught_by: "binary_id(semel::http) & (test(/^hostile::/) | test(/^draft::/))",
+    },
+    Sabotage {
+        name: "http_caller_is_not_in_scope",
+        breaks: "nobody gets another caller's response",
+        caught_by: "binary_id(semel::http) & test(/^hostile::/)",
+    },
+    Sabotage {
+        name: "http_nobody_is_a_caller",
+        breaks: "a key without a caller is refused",
+        caught_by: "binary_id(semel::http) & test(/^hostile::/)",
+    },
+    Sabotage {
+        name: "http_body_not_in_fingerprint",
+        breaks: "a key that comes with another request is refused",
+        caught_by: "binary_id(semel::http) & test(/^draft::/)",
+    },
+    Sabotage {
+        name: "http_body_has_no_limit",
+        breaks: "a body has a limit",
+        caught_by: "binary_id(semel::http) & (test(/^responses::/) | test(/^wire::/))",
+    },
+    Sabotage {
+        name: "http_5xx_is_kept",
+        breaks: "a failure lets the next try run",
+        caught_by: "binary_id(semel::http) & test(/^stripe::/)",
+    },
+    Sabotage {
+        name: "http_set_cookie_replayed",
+        breaks: "cookies are never replayed",
+        caught_by: "binary_id(semel::http) & test(/^replay::/)",
+    },
+    Sabotage {
+        name: "http_replayed_header_forged",
+        breaks: "only a replay is marked as one",
+        caught_by: "binary_id(semel::http) & test(/^hostile::/)",
+    },
+    Sabotage {
+        name: "http_disconnect_cancels",
+        breaks: "work that was begun is finished when its client hangs up",
+        caught_by: "binary_id(semel::http) & test(/^hang_up::/)",
+    },
+    Sabotage {
+        name: "http_oversized_reruns",
+        breaks: "a response that cannot be kept never makes a request run again",
+        caught_by: "binary_id(semel::http) & test(/^responses::/)",
+    },
+    Sabotage {
+        name: "http_quota_ignored",
+        breaks: "a caller may use so many new keys and no more",
+        caught_by: "binary_id(semel::http) & test(/^quota::/)",
+    },
+    Sabotage {
+        name: "commit_not_verified",
+        breaks: "what was not committed is not told as done",
+        caught_by: "binary_id(semel::http) & test(/^transaction::/)",
+    },
+    Sabotage {
+        name: "renewed_in_transaction",
+        breaks: "a commit is not taken for a loss of the lease",
+        caught_by: "binary_id(semel::http) & test(/^commit::/)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -6,7 +6,9 @@
 //! 3. When four fifths of the lease are over without a confirmed renewal, the holder stops, because soon
 //!    somebody else may start. This is looked at before the work is polled, so a process that was paused for
 //!    longer than its lease wakes up to stop.
-//! 4. It runs in the task of the work itself. Work that is done when it is first polled costs no timer.
+//! 4. Once an outcome was written in a transaction, nothing is renewed: the transaction may have the record locked, and
+//!    its commit supersedes nobody. It has what is left of the lease.
+//! 5. It runs in the task of the work itself. Work that is done when it is first polled costs no timer.
 //!
 //! It does not end the call: dropped work is a crash, and the next holder takes over.
 
@@ -69,10 +71,15 @@ impl Lease {
     async fn beat(&self) -> Error {
         let clock = &self.inner.granted.once.driver.clock;
         loop {
-            let due = self.state().since + self.inner.granted.terms.lease / 3;
+            let held = self.state().clone();
+            let third = held.since + self.inner.granted.terms.lease / 3;
+            let due = if self.is_in_transaction() { self.stop_at(&held) } else { third };
             clock.sleep(due.saturating_sub(clock.monotonic())).await;
             if self.is_over() {
                 return self.lapsed();
+            }
+            if self.is_in_transaction() {
+                continue;
             }
             let stop_at = self.stop_at(&self.state());
             if let Err(lost) = self.renew_until(stop_at).await {
@@ -123,6 +130,7 @@ impl Lease {
                 self.state().since = since;
                 Ok(())
             }
+            Written::Superseded if self.is_in_transaction() => Ok(()),
             Written::Superseded => Err(self.lost()),
             Written::Unconfirmed(error) => Err(self.lapsed().because(error)),
         }

@@ -1,4 +1,60 @@
-//! `Idempotency-Key` for HTTP services: a tower layer for axum, hyper and whatever else speaks `http`.
+//! `Idempotency-Key` for HTTP services: a tower layer for axum, hyper, tonic-web and whatever else speaks `http`.
+//!
+//! 1. A request with a key is carried out once. Its duplicates get its response, marked with `Idempotency-Replayed: true`: the
+//!    status, the body, the trailers and the allow-listed headers, to the byte. It follows the IETF's
+//!    `draft-ietf-httpapi-idempotency-key-header-07`.
+//! 2. A key names an operation of one caller on one route of one service: service, method, route, caller and key together. So
+//!    nobody gets, blocks or even notices another caller's keys. A key without a caller is refused: [`Caller`].
+//! 3. A key that comes again with another request (method, path, query, chosen headers, body) is refused, and nothing of the
+//!    first one is shown.
+//! 4. Requests of other methods than the layer's, and those without a key where none is required, pass through untouched.
+//! 5. Work that was begun is finished. When its client hangs up it goes on in a task of its own, and its outcome is recorded:
+//!    [`IdempotencyLayer::idle`] waits for it. A panic is a crash: nothing is written, the client gets a 500, and the next try
+//!    runs when the lease has lapsed.
+//! 6. The outcome is on record before the client sees anything of the response.
+//! 7. 2xx, 3xx and 4xx are kept and replayed. 5xx, 429 and 408 say "try again", so the next try runs, as does one after an
+//!    error of the service. [`IdempotencyLayer::store_errors`] keeps those, too; a [`Verdict`] goes before either.
+//! 8. A response that is too large, a stream, or cut off by an error, reaches its client as it is, and is recorded without its
+//!    body. It cannot be replayed, and what it tells of is never done again for that.
+//! 9. Bodies have limits. A request's is read once, into one buffer, and handed on as that. Nothing is allocated for what was
+//!    only announced.
+//! 10. What only Semel may say (`Idempotency-Replayed`, `Semel-…`) is taken off requests and responses.
+//! 11. Refusals are problems (RFC 9457) with fixed texts, and a page each: [`problems`].
+//!
+//! # What a client is told
+//!
+//! | situation | answer |
+//! |---|---|
+//! | no key where one is required | 400 [`key-missing`](problems::key_missing) |
+//! | no well-formed key, or two | 400 [`key-invalid`](problems::key_invalid) |
+//! | a key, and nobody knows whose | 401 [`caller-missing`](problems::caller_missing) |
+//! | the body is too large, or ends early | 413 [`request-too-large`](problems::request_too_large), 400 [`request-incomplete`](problems::request_incomplete) |
+//! | the first one is still being carried out | waits for it; then 409 [`in-progress`](problems::in_progress), with `Retry-After` |
+//! | another request under the same key | 422 [`mismatch`](problems::mismatch) |
+//! | done, and the response was not kept, or not for so long | 409 [`response-not-retained`](problems::response_not_retained) |
+//! | nobody knows whether it was done | 409 [`outcome-unknown`](problems::outcome_unknown) |
+//! | too many new keys | 429 [`quota`](problems::quota), with `Retry-After` |
+//! | the store cannot be reached, so nothing was done | 503 [`store`](problems::store), with `Retry-After` |
+//! | done, and the store did not confirm it | 503 [`outcome-unconfirmed`](problems::outcome_unconfirmed), with `Retry-After` |
+//! | the handler panicked, or was superseded | 500 [`internal`](problems::internal) |
+//!
+//! Nothing runs while the store cannot tell whether it ran before ([`IdempotencyLayer::fail_open`] changes that, for what is
+//! naturally idempotent). If the store vanishes after the work was done, its outcome is written again and again until the lease
+//! is over. If that fails, too, the client is not told "done": its own next try would then find no trace of it. It is told that
+//! this is not certain, and that the same key will tell. Whoever was superseded, because it was paused for longer than its
+//! lease, is not believed either: the other one's response is what counts, and the same key will get it.
+//!
+//! # Where it goes
+//!
+//! Below what authenticates. Below what changes each response (CORS, compression, cookies), which replays then get, too. Above
+//! what does the work. Limits of rate and of time above it see each try; below it, only those that run.
+//!
+//! # What it does not do
+//!
+//! It does not authenticate, does not retry, does not decompress, and does not limit how slowly a body comes. Values that outer
+//! layers keep in task-local storage are there as long as the client waits: a handler that needs them after that takes them
+//! from the request.
+
 mod attempt;
 mod body;
 mod buffer;
@@ -26,7 +82,9 @@ pub use layer::{IdempotencyLayer, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, RESPONS
 pub use lent::CallLease;
 pub use problem::{BodyRefused, Problem, ProblemBase, RETRY_AFTER_SECS_MAX};
 pub use quota::{CALLERS_MAX, Quota};
-pub use service::{Idempotency, ResponseFuture};
+pub use service::{HttpResponse, Idempotency, ResponseFuture};
+#[cfg(feature = "axum")]
+pub(crate) use verdict::Doubt;
 pub use verdict::{Answered, Verdict};
 
 use ::http::HeaderName;

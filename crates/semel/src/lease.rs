@@ -53,6 +53,8 @@ pub(crate) struct Inner {
     cancellation: Cancellation,
     /// The effects that were used in this attempt.
     pub(crate) used: Mutex<HashSet<Identity>>,
+    /// What was written in a user's transaction, which may not be committed yet: from then on nothing is renewed.
+    pub(crate) in_transaction: Mutex<Option<Record>>,
     /// When the handler could begin, on the monotonic clock.
     begun_at: Duration,
     is_finished: bool,
@@ -144,6 +146,7 @@ impl Lease {
             renewing: tokio::sync::Mutex::default(),
             cancellation: Cancellation::default(),
             used: Mutex::default(),
+            in_transaction: Mutex::default(),
             is_finished: false,
         };
         Self { inner: Box::new(inner) }
@@ -245,15 +248,30 @@ impl Lease {
     pub(crate) async fn verify(&self) -> Result<(), Error> {
         let before = self.state().clone();
         let found = self.look(self.key()).await?;
-        let after = self.state().clone();
-        // The lease may have been renewed while the store was asked: every fence in between was ours.
-        let is_ours = |it: &Stored| {
-            let is_between = before.fence <= it.fence && it.fence <= after.fence;
-            let in_doubt = [&before.in_doubt, &after.in_doubt].into_iter().flatten();
-            is_between || in_doubt.into_iter().any(|renewal| renewal.record == it.record)
-        };
         let is_trusted = sabotage::is_on("superseded_touches_effects");
-        if is_trusted || found.as_ref().is_some_and(is_ours) { Ok(()) } else { Err(self.lost()) }
+        if is_trusted || found.as_ref().is_some_and(|it| self.wrote(&before, it)) {
+            Ok(())
+        } else {
+            Err(self.lost())
+        }
+    }
+
+    /// Whether this holder wrote what was found since it knew `before`: it may have been renewed meanwhile, and every
+    /// fence in between was its own.
+    pub(crate) fn wrote(&self, before: &Held, found: &Stored) -> bool {
+        let after = self.state().clone();
+        let is_between = before.fence <= found.fence && found.fence <= after.fence;
+        let in_doubt = [&before.in_doubt, &after.in_doubt].into_iter().flatten();
+        is_between || in_doubt.into_iter().any(|renewal| renewal.record == found.record)
+    }
+
+    /// Whether an outcome was written in a transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.in_transaction().is_some() && !sabotage::is_on("renewed_in_transaction")
+    }
+
+    pub(crate) fn in_transaction(&self) -> MutexGuard<'_, Option<Record>> {
+        self.inner.in_transaction.lock().expect("no code panics while it holds the lock")
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, Held> {

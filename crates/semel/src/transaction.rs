@@ -374,24 +374,82 @@ tx.commit().await?;
         }
         let Granted { key, terms, .. } = &self.inner.granted;
         let body = codec::body_of(result, &self.inner.granted.keeping(key, now + terms.body_retention));
-        let held = self.state().clone();
-        let record = call::complete(now, &held.record, body, terms);
-        let mut swap = transaction.swap(self.key(), Some(held.fence), &record).await;
-        // A renewal whose reply was lost may have landed: then the stored record is ours all the same. None is
-        // under way now, since whoever renews borrows the lease.
-        let is_ours = |it: &Stored| held.in_doubt.as_ref().is_some_and(|renewal| renewal.record == it.record);
+        let record = call::complete(now, &self.state().record, body, terms);
+        self.write_in(transaction, &record).await?;
+        self.finished(End::Completed, since);
+        Ok(())
+    }
+
+    /// Writes an outcome as a part of the transaction.
+    async fn write_in<X: Transaction>(&self, transaction: &mut X, record: &Record) -> Result<(), Error> {
+        let before = self.state().clone();
+        let mut swap = transaction.swap(self.key(), Some(before.fence), record).await;
+        // A renewal whose reply was lost, or has not come yet, may have landed: then the stored record is ours.
         if let Ok(Swap::Lost(Some(it))) = &swap
-            && (is_ours(it) || sabotage::is_on("superseded_holder_commits"))
+            && (self.wrote(&before, it) || sabotage::is_on("superseded_holder_commits"))
         {
-            swap = transaction.swap(self.key(), Some(it.fence), &record).await;
+            swap = transaction.swap(self.key(), Some(it.fence), record).await;
         }
         match swap {
-            Ok(Swap::Won(_)) => {
-                self.finished(End::Completed, since);
-                Ok(())
-            }
+            Ok(Swap::Won(_)) => Ok(()),
             Ok(Swap::Lost(_)) => Err(self.lost()),
             Err(error) => Err(Error::store(Some(self.key().clone()), error)),
         }
     }
+}
+
+/// For a lease that is lent: whoever has it writes in a transaction of its own, and whoever lent it finishes it.
+#[cfg(feature = "http")]
+impl Lease {
+    /// The call took effect, with these bytes as its result, if the transaction commits. [`Lease::settle`] finds out.
+    pub(crate) async fn complete_bytes_in<X: Transaction>(
+        &self,
+        transaction: &mut X,
+        result: &[u8],
+    ) -> Result<(), Error> {
+        if !self.is_protected() {
+            return Ok(());
+        }
+        let Granted { key, terms, once, .. } = &self.inner.granted;
+        let now = once.driver.clock.now();
+        let body = codec::body_of_bytes(result, &self.inner.granted.keeping(key, now + terms.body_retention));
+        let record = call::complete(now, &self.state().record, body, terms);
+        // Noted first: a renewal that finds this record must not take it for somebody else's.
+        let before = self.in_transaction().replace(record.clone());
+        let written = self.write_in(transaction, &record).await;
+        if written.is_err() {
+            *self.in_transaction() = before;
+        }
+        written
+    }
+
+    /// Finishes the lease if what was written in a transaction was committed; otherwise it stands as before.
+    pub(crate) async fn settle(mut self) -> Result<Settled, Error> {
+        let Some(record) = self.in_transaction().take() else { return Ok(Settled::Open(self)) };
+        let driver = Arc::clone(&self.inner.granted.once.driver);
+        let since = driver.clock.monotonic();
+        let until = self.write_until(&self.state());
+        match driver.look(self.key(), until).await {
+            Ok(Some(found)) if found.record == record || sabotage::is_on("commit_not_verified") => {
+                self.finished(End::Completed, since);
+                driver.waits.tell(self.key(), || found.clone());
+                let (key, now) = (self.key().clone(), driver.clock.now());
+                Ok(Settled::Committed(Replay::new(key, found, now, false, &driver.seal)))
+            }
+            Ok(_) => Ok(Settled::Open(self)),
+            Err(error) => {
+                self.finished(End::Unconfirmed, since);
+                Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
+            }
+        }
+    }
+}
+
+/// What became of a lease that was lent.
+#[cfg(feature = "http")]
+pub(crate) enum Settled {
+    /// It was finished by a transaction: this was committed.
+    Committed(Replay),
+    /// It is still to be finished.
+    Open(Lease),
 }

@@ -13,25 +13,31 @@ use super::{
     fingerprint::{Asked, fingerprint},
     headers::strip_own,
     layer::{CallSettings, Settings},
+    lent::InTransaction,
     quota::UsedUp,
     route::{part_of, path_and_query},
-    service::refused,
-    stored::{self, NotKept, Stored},
-    verdict::{Verdict, is_stream, verdict},
+    service::{BodyOf, HttpResponse, refused},
+    stored::{self, KeptResponse, NotKept},
+    verdict::{Doubt, Verdict, is_stream, verdict},
 };
 use crate::{
     begin::{Begin, How, Replay},
     call::{Call, OnBusy},
     error::{Error, ErrorKind},
-    handler_error::BoxError,
     lease::Lease,
     observe::in_span,
     race::within,
     service::{Lender, lend},
+    transaction::Settled,
 };
 use ::http::{HeaderMap, Method, Request, Response, request, response};
 use bytes::Bytes;
-use semel_core::{fingerprint::Fingerprint, key::{Key, Part}, record::Reason, sabotage};
+use semel_core::{
+    fingerprint::Fingerprint,
+    key::{Key, Part},
+    record::Reason,
+    sabotage,
+};
 use std::{sync::Arc, time::Duration};
 use tower_service::Service;
 
@@ -56,16 +62,16 @@ pub(super) struct Attempt<S> {
 
 impl<S> Attempt<S> {
     /// Calls the service, or gives what came of it before.
-    pub(super) async fn run<B, R>(
+    pub(super) async fn run<B>(
         self: Box<Self>,
         settings: Arc<Settings>,
         body: Bytes,
         trailers: Option<HeaderMap>,
-    ) -> Result<Response<Body<R>>, S::Error>
+    ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
-        S: Service<Request<Body<B>>, Response = Response<R>>,
-        R: http_body::Body<Data = Bytes>,
-        R::Error: Into<BoxError>,
+        S: Service<Request<Body<B>>, Response: HttpResponse>,
+        B: http_body::Body,
+        BodyOf<S::Response>: http_body::Body<Data = Bytes>,
     {
         let Self { service, parts, admitted } = *self;
         let asked = Asked {
@@ -115,10 +121,15 @@ fn answered(how: How) -> Answered {
     }
 }
 
+/// What the client is told: the service's response, or a problem.
+type Told<R> = Result<Response<Body<R>>, Response<Body<R>>>;
+
 /// What the service made of a request, read as far as it is read.
-enum Made<R, E> {
+enum Made<R: http_body::Body, E> {
     /// A response, what it means, and what is stored of it if it is kept.
     Response { response: Response<Body<R>>, verdict: Verdict, stored: Vec<u8> },
+    /// A response that is stored if the transaction was committed that the service wrote it in.
+    InTransaction(Response<Body<R>>),
     /// No response.
     Error(E),
 }
@@ -133,7 +144,8 @@ impl Settings {
     }
 
     fn call_of(&self, key: Key, fingerprint: Fingerprint) -> Call {
-        let CallSettings { wait, lease, retention, body_retention, is_elsewhere, on_lapse, fails_open } = self.call;
+        let CallSettings { wait, lease, retention, body_retention, is_elsewhere, on_lapse, fails_open } =
+            self.call;
         let mut call = self
             .once
             .call_key(key)
@@ -157,13 +169,14 @@ impl Settings {
     }
 
     /// Claims the call, if the caller may have one more.
-    async fn begin<R>(
+    async fn begin<R: http_body::Body>(
         &self,
         key: Key,
         fingerprint: Fingerprint,
         caller: CallerId,
     ) -> Result<Begin, Response<Body<R>>> {
-        let claim = async |key| self.call_of(key, fingerprint).begin().await.map_err(|error| self.told(&error));
+        let claim =
+            async |key| self.call_of(key, fingerprint).begin().await.map_err(|error| self.told(&error));
         let Some(quota) = &self.quota else { return claim(key).await };
         let driver = &self.once.driver;
         if let Err(UsedUp { wait }) = quota.take(caller, driver.clock.now()) {
@@ -183,12 +196,12 @@ impl Settings {
         begin
     }
 
-    fn problem<R>(&self, problem: Problem) -> Response<Body<R>> {
+    fn problem<R: http_body::Body>(&self, problem: Problem) -> Response<Body<R>> {
         problem.response(&self.problems)
     }
 
     /// What the client is told of an error of ours.
-    fn told<R>(&self, error: &Error) -> Response<Body<R>> {
+    fn told<R: http_body::Body>(&self, error: &Error) -> Response<Body<R>> {
         match error.kind() {
             ErrorKind::Store | ErrorKind::Contended | ErrorKind::Lapsed => {
                 Problem::STORE.response_after(&self.problems, STORE_WAIT)
@@ -199,35 +212,34 @@ impl Settings {
     }
 
     /// The stored response, if it was kept.
-    fn replay<R>(&self, replay: &Replay) -> Response<Body<R>> {
-        let stored = replay.bytes().ok().and_then(|it| stored::decode(it.into()));
-        match stored {
-            Some(Stored::Kept(kept)) => {
+    fn replay<R: http_body::Body>(&self, replay: &Replay) -> Response<Body<R>> {
+        match stored_of(replay) {
+            Ok(kept) => {
                 let mut response = kept.into_replay();
                 response.extensions_mut().insert(Answered::Replayed);
                 response
             }
-            Some(Stored::NotKept) | None => refused(self.problem(Problem::RESPONSE_NOT_RETAINED)),
+            Err(problem) => refused(self.problem(problem)),
         }
     }
 
     /// Calls the service under the lease, and writes what came of it. A problem is what the client gets instead.
-    async fn run<S, B, R>(
-        &self,
+    async fn run<S, B>(
+        self: &Arc<Self>,
         mut service: S,
         mut request: Request<Body<B>>,
         lease: Lease,
-    ) -> Result<Result<Response<Body<R>>, Response<Body<R>>>, S::Error>
+    ) -> Result<Told<BodyOf<S::Response>>, S::Error>
     where
-        S: Service<Request<Body<B>>, Response = Response<R>>,
-        R: http_body::Body<Data = Bytes>,
-        R::Error: Into<BoxError>,
+        S: Service<Request<Body<B>>, Response: HttpResponse>,
+        B: http_body::Body,
+        BodyOf<S::Response>: http_body::Body<Data = Bytes>,
     {
         let (lent, lender) = lend(lease);
         let is_head = request.method() == Method::HEAD;
-        let kept_open = CallLease::put(lent, request.extensions_mut());
+        let kept_open = CallLease::put(lent, self, is_head, request.extensions_mut());
         let work = async {
-            let answer = service.call(request).await;
+            let answer = service.call(request).await.map(HttpResponse::into_response);
             drop(kept_open);
             match answer {
                 Ok(response) => self.made(response, is_head, &lender).await,
@@ -237,16 +249,28 @@ impl Settings {
                 }
             }
         };
-        let made = lender.lease().hold(in_span(lender.lease(), work)).await;
-        let made = match made {
+        let made = match lender.lease().hold(in_span(lender.lease(), work)).await {
             Ok(made) => made,
             Err(lost) => return Ok(Err(self.told(&lost))),
         };
-        let lease = lender.take_back();
-        match made {
-            Made::Response { response, verdict, stored } => Ok(self.write(lease, response, verdict, &stored).await),
-            Made::Error(error) => {
-                // Whether this is kept or not, the error is what the service said; if not, the lease lapses.
+        match (lender.take_back().settle().await, made) {
+            (Err(error), _) => Ok(Err(self.told(&error))),
+            (Ok(Settled::Committed(_)), Made::InTransaction(response)) => Ok(Ok(response)),
+            // Whatever the service said after the commit, this is what came of the request.
+            (Ok(Settled::Committed(replay)), Made::Response { .. } | Made::Error(_)) => {
+                let stored = stored_of(&replay).map(KeptResponse::into_response);
+                Ok(stored.map_err(|problem| self.problem(problem)))
+            }
+            (Ok(Settled::Open(lease)), Made::Response { response, verdict, stored }) => {
+                Ok(self.write(lease, response, verdict, &stored).await)
+            }
+            (Ok(Settled::Open(lease)), Made::InTransaction(_)) => {
+                // Rolled back, so it did not happen. If this is not written, the lease lapses.
+                let _ = lease.release("the transaction was not committed").await;
+                Ok(Err(self.problem(Problem::INTERNAL)))
+            }
+            (Ok(Settled::Open(lease)), Made::Error(error)) => {
+                // Whether this is written or not, the error is what the service said; if not, the lease lapses.
                 let _ = lease.release("the service returned an error").await;
                 Err(error)
             }
@@ -257,10 +281,13 @@ impl Settings {
     async fn made<R, E>(&self, response: Response<R>, is_head: bool, lender: &Lender) -> Made<R, E>
     where
         R: http_body::Body<Data = Bytes>,
-        R::Error: Into<BoxError>,
     {
         let (mut parts, body) = response.into_parts();
         strip_own(&mut parts.headers);
+        if parts.extensions.remove::<InTransaction>().is_some() {
+            lender.returned().await;
+            return Made::InTransaction(Response::from_parts(parts, Body::pass(body)));
+        }
         let verdict = verdict(&mut parts, self.stores_errors);
         let (body, stored) = match verdict {
             Verdict::Released | Verdict::Lost | Verdict::Unknown => (Body::pass(body), Vec::new()),
@@ -271,18 +298,23 @@ impl Settings {
         };
         let response = Response::from_parts(parts, body);
         let clock = &*self.once.driver.clock;
-        let is_back = within(clock, clock.monotonic() + self.response_wait, lender.returned()).await.is_some();
-        // The lease may be in what was not read of the body, which nobody reads before the lease is back.
-        let response = if is_back || response.body().is_whole() { response } else { self.problem(Problem::INTERNAL) };
+        let is_back =
+            within(clock, clock.monotonic() + self.response_wait, lender.returned()).await.is_some();
+        let response = if is_back || response.body().is_whole() {
+            response
+        } else {
+            // The lease may be in what was not read of the body, which nobody reads before the lease is back.
+            drop(response);
+            self.problem(Problem::INTERNAL)
+        };
         lender.returned().await;
         Made::Response { response, verdict, stored }
     }
 
     /// Reads a body up to the limits, and gives it back with what is stored of the response.
-    async fn read<R>(&self, parts: &response::Parts, body: R, is_head: bool) -> (Body<R>, Vec<u8>)
+    pub(super) async fn read<R>(&self, parts: &response::Parts, body: R, is_head: bool) -> (Body<R>, Vec<u8>)
     where
         R: http_body::Body<Data = Bytes>,
-        R::Error: Into<BoxError>,
     {
         let clock = &*self.once.driver.clock;
         let mut buffer = Buffer::new(&body, self.response_bytes_max);
@@ -303,13 +335,13 @@ impl Settings {
     }
 
     /// Writes what a response means; a problem is what the client gets instead.
-    async fn write<R>(
+    async fn write<R: http_body::Body>(
         &self,
         lease: Lease,
-        response: Response<Body<R>>,
+        mut response: Response<Body<R>>,
         verdict: Verdict,
         stored: &[u8],
-    ) -> Result<Response<Body<R>>, Response<Body<R>>> {
+    ) -> Told<R> {
         let said = format!("the service answered {}", response.status());
         let reruns = sabotage::is_on("http_oversized_reruns") && stored.get(1) == Some(&1);
         match verdict {
@@ -323,10 +355,20 @@ impl Settings {
                 Ok(response)
             }
             Verdict::Unknown => {
+                let said = response.extensions_mut().remove().map_or(said, |Doubt(doubt)| doubt);
                 let _ = lease.fail_unknown(said).await;
                 Ok(response)
             }
             Verdict::Lost => Ok(response),
         }
     }
+}
+
+/// The stored response, or why there is none to give.
+fn stored_of(replay: &Replay) -> Result<KeptResponse, Problem> {
+    let bytes = replay.bytes().map_err(|error| match error.kind() {
+        ErrorKind::Expired | ErrorKind::NotKept => Problem::RESPONSE_NOT_RETAINED,
+        _ => Problem::INTERNAL,
+    })?;
+    stored::decode(&bytes.into()).ok_or(Problem::RESPONSE_NOT_RETAINED)
 }

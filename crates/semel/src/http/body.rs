@@ -4,7 +4,6 @@
 //! 2. What was read is handed on as the same bytes, with the trailers that came after it.
 //! 3. What was read only in part is handed on followed by the rest, or by the error that ended it.
 
-use crate::handler_error::BoxError;
 use ::http::HeaderMap;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -12,7 +11,7 @@ use pin_project_lite::pin_project;
 use std::{
     fmt,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 pin_project! {
@@ -25,30 +24,33 @@ pin_project! {
     /// let body: Body<http_body_util::Empty<Bytes>> = Body::from(Bytes::from("hello"));
     /// assert_eq!(body.size_hint().exact(), Some(5));
     /// ```
-    pub struct Body<B> {
+    pub struct Body<B>
+    where
+        B: http_body::Body,
+    {
         // What goes first: as it was gathered, and a frame that was read too many.
         ahead: [Bytes; 2],
         #[pin]
         passed: Option<B>,
         // The rest of a body of which some was read.
         rest: Option<Pin<Box<B>>>,
-        last: Option<Last>,
+        last: Option<Last<B::Error>>,
     }
 }
 
 /// What ends a body that was read.
-enum Last {
+enum Last<E> {
     Trailers(Box<HeaderMap>),
-    Error(BoxError),
+    Error(E),
 }
 
 /// What was read of a body that did not end, or not well.
-pub(super) struct Partly<B> {
+pub(super) struct Partly<B: http_body::Body> {
     pub(super) ahead: [Bytes; 2],
-    pub(super) rest: Result<Pin<Box<B>>, BoxError>,
+    pub(super) rest: Result<Pin<Box<B>>, B::Error>,
 }
 
-impl<B> Body<B> {
+impl<B: http_body::Body> Body<B> {
     /// The body as it is.
     pub const fn pass(body: B) -> Self {
         Self { ahead: [Bytes::new(), Bytes::new()], passed: Some(body), rest: None, last: None }
@@ -75,45 +77,42 @@ impl<B> Body<B> {
     }
 }
 
-impl<B> Body<B> {
+impl<B: http_body::Body> Body<B> {
     /// Whether nothing of it has to be read any more.
     pub(super) const fn is_whole(&self) -> bool {
         self.passed.is_none() && self.rest.is_none()
     }
 }
 
-impl<B> From<Bytes> for Body<B> {
+impl<B: http_body::Body> From<Bytes> for Body<B> {
     fn from(bytes: Bytes) -> Self {
         Self::whole(bytes, None)
     }
 }
 
-impl<B> Default for Body<B> {
+impl<B: http_body::Body> Default for Body<B> {
     fn default() -> Self {
         Self::empty()
     }
 }
 
-impl<B> http_body::Body for Body<B>
-where
-    B: http_body::Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
+// No bound on the error: what a user spawns may hold bodies whose error is a `Box<dyn Error>`, and compilers do not find out
+// what such a box can be turned into.
+impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
     type Data = Bytes;
-    type Error = BoxError;
+    type Error = B::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
         if let Some(ahead) = this.ahead.iter_mut().find(|it| !it.is_empty()) {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(ahead)))));
         }
         let inner = this.passed.as_pin_mut().or(this.rest.as_mut().map(Pin::as_mut));
         if let Some(inner) = inner {
-            let frame = ready!(inner.poll_frame(context));
-            return Poll::Ready(frame.map(|it| it.map_err(Into::into)));
+            return inner.poll_frame(context);
         }
         Poll::Ready(this.last.take().map(|it| match it {
             Last::Trailers(trailers) => Ok(Frame::trailers(*trailers)),
@@ -152,7 +151,7 @@ where
     }
 }
 
-impl<B> fmt::Debug for Body<B> {
+impl<B: http_body::Body> fmt::Debug for Body<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").finish_non_exhaustive()
     }

@@ -94,8 +94,12 @@ mod tests {
             headers.append(CONTENT_TYPE, value.parse().unwrap());
         }
         headers.append(ACCEPT, sample.accept.parse().unwrap());
-        let asked =
-            Asked { method: sample.method, route: sample.route, path_and_query: sample.path, headers: &headers };
+        let asked = Asked {
+            method: sample.method,
+            route: sample.route,
+            path_and_query: sample.path,
+            headers: &headers,
+        };
         fingerprint(&asked, &[CONTENT_TYPE], sample.body)
     }
 

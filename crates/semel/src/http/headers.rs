@@ -130,7 +130,9 @@ mod tests {
 
     fn kept(list: &Kept, lines: &[(&'static str, &str)], is_head: bool) -> Vec<String> {
         let headers = map(lines);
-        list.of(&headers, is_head).map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+        list.of(&headers, is_head)
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect()
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn parse(value: &[u8], is_strict: bool) -> Result<String, NoKey> {
             }
             content
         }
-        Some(_) if !is_strict && value.iter().all(is_bare) => value.to_vec(),
+        Some(_) if !is_strict && value.iter().copied().all(is_bare) => value.to_vec(),
         Some(_) | None => return Err(NoKey),
     };
     let is_blank = key.iter().all(|it| *it == b' ');
@@ -51,7 +51,7 @@ fn parse(value: &[u8], is_strict: bool) -> Result<String, NoKey> {
     String::from_utf8(key).map_err(|_| NoKey)
 }
 
-const fn is_bare(byte: &u8) -> bool {
+const fn is_bare(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',' | b';')
 }
 
@@ -103,12 +103,29 @@ mod tests {
     #[test]
     fn what_is_no_string_is_refused() {
         for value in [
-            "", " ", "\"\"", "\"   \"", "\"a", "a\"", "\"a\"b", "\"a\" \"b\"", "\"a\", \"b\"", "a, b", "a,b", "a b", "a;b",
-            r"a\b", r#""a\b""#, r#""a\"#, "\"a\u{7f}\"", "\"a\tb\"", "\"\u{e4}\"", "\u{e4}", ":YWJj:", "?1 ", "a\n",
+            "",
+            " ",
+            "\"\"",
+            "\"   \"",
+            "\"a",
+            "a\"",
+            "\"a\"b",
+            "\"a\" \"b\"",
+            "\"a\", \"b\"",
+            "a, b",
+            "a,b",
+            "a b",
+            "a;b",
+            r"a\b",
+            r#""a\b""#,
+            r#""a\"#,
+            "\"a\u{7f}\"",
+            "\"a\tb\"",
+            "\"\u{e4}\"",
+            "\u{e4}",
+            "a\n",
         ] {
-            if value != ":YWJj:" && value != "?1 " {
-                check(value, None);
-            }
+            check(value, None);
         }
         // Not strings, but tokens enough to be bare keys.
         check(":YWJj:", Some(":YWJj:"));
@@ -137,14 +154,37 @@ mod tests {
     #[test]
     fn parameters_are_ignored_and_must_be_well_formed() {
         for rest in [
-            ";a", "; a", ";a=1;b=\"x\\\"\"", ";a=?1", ";*k=tok/en:x", ";a=-12.5", ";a=:YWJj:", ";a=@1700000000", ";a=%\"%c3%a4\"",
+            ";a",
+            "; a",
+            ";a=1;b=\"x\\\"\"",
+            ";a=?1",
+            ";*k=tok/en:x",
+            ";a=-12.5",
+            ";a=:YWJj:",
+            ";a=@1700000000",
+            ";a=%\"%c3%a4\"",
             ";a_b-c.d*=*x",
         ] {
             check(&format!("\"key\"{rest}"), Some("key"));
         }
         for rest in [
-            ";", ";A", ";1=2", ";a=", ";a=\"x", ";a,b", " ;a x", ";a=1.", ";a=1.2345", ";a=?2", ";a=:YW Jj:", ";a=%\"%C3\"",
-            ";a=-", ";a=1234567890123456", "x", ";a =1", ";a=@1.5",
+            ";",
+            ";A",
+            ";1=2",
+            ";a=",
+            ";a=\"x",
+            ";a,b",
+            " ;a x",
+            ";a=1.",
+            ";a=1.2345",
+            ";a=?2",
+            ";a=:YW Jj:",
+            ";a=%\"%C3\"",
+            ";a=-",
+            ";a=1234567890123456",
+            "x",
+            ";a =1",
+            ";a=@1.5",
         ] {
             check(&format!("\"key\"{rest}"), None);
         }

@@ -7,9 +7,13 @@
 //!    and the client, waiting until that task is done with it. It cannot be moved into the body of a stream, whose head is
 //!    sent after the call is finished: such a response is given up.
 //! 3. Extensions that were copied elsewhere hold nothing.
+//! 4. [`CallLease::complete_in`] writes the response in the service's own transaction: its rows and the response are there
+//!    together, or neither is. Whether it was committed, the layer sees for itself.
 
-use crate::{lease::Lease, service::LentLease};
-use ::http::Extensions;
+use super::{Body, layer::Settings};
+use crate::{effect::Transaction, error::Error, lease::Lease, service::LentLease};
+use ::http::{Extensions, Response};
+use bytes::Bytes;
 use std::{
     fmt, ops,
     sync::{Arc, Weak},
@@ -26,24 +30,86 @@ use std::{
 #[derive(Clone)]
 pub struct CallLease {
     lent: Arc<LentLease>,
+    settings: Arc<Settings>,
+    is_head: bool,
 }
 
 /// As it stands among the extensions: a way to the lease while the layer holds it.
 #[derive(Clone)]
-struct Way(Weak<LentLease>);
+struct Way {
+    lent: Weak<LentLease>,
+    settings: Arc<Settings>,
+    is_head: bool,
+}
+
+/// Marks a response that was written in a transaction.
+#[derive(Clone, Copy)]
+pub(super) struct InTransaction;
 
 impl CallLease {
     /// The lease of the request with these extensions; `None` if it has no key, or if there is no layer above.
     pub fn of(extensions: &Extensions) -> Option<Self> {
-        let Way(way) = extensions.get()?;
-        way.upgrade().map(|lent| Self { lent })
+        let Way { lent, settings, is_head } = extensions.get()?;
+        let lent = lent.upgrade()?;
+        Some(Self { lent, settings: Arc::clone(settings), is_head: *is_head })
     }
 
     /// Puts the way to it among a request's extensions. What is given back keeps the way open.
-    pub(super) fn put(lent: LentLease, extensions: &mut Extensions) -> Self {
+    pub(super) fn put(
+        lent: LentLease,
+        settings: &Arc<Settings>,
+        is_head: bool,
+        extensions: &mut Extensions,
+    ) -> Self {
         let lent = Arc::new(lent);
-        extensions.insert(Way(Arc::downgrade(&lent)));
-        Self { lent }
+        let settings = Arc::clone(settings);
+        extensions.insert(Way { lent: Arc::downgrade(&lent), settings: Arc::clone(&settings), is_head });
+        Self { lent, settings, is_head }
+    }
+
+    /// The request was carried out, with this response, if the transaction commits: the response is stored if the service's
+    /// own rows are. Then commit, and return what this gives. An error means: roll back.
+    ///
+    /// The transaction must be one of the store that the layer uses. Every response is kept like this, whatever its status,
+    /// as far as it fits. If it was not committed after all, its client is told that the service failed, and the next try
+    /// runs.
+    #[cfg_attr(
+        feature = "sqlite",
+        doc = r#"
+```
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use semel::{BoxError, http::{Body, CallLease}, store::sqlite::SqliteStore};
+
+async fn order<B>(db: SqliteStore, request: Request<B>) -> Result<Response<Body<Full<Bytes>>>, BoxError> {
+    let lease = CallLease::of(request.extensions()).ok_or("there is no layer")?;
+    let mut tx = db.begin().await?;
+    sqlx::query("INSERT INTO orders (id) VALUES (7)").execute(&mut *tx).await?;
+    let response = Response::builder().status(201).body(Full::from("order 7"))?;
+    let response = lease.complete_in(&mut tx, response).await?;
+    tx.commit().await?;
+    Ok(response)
+}
+```
+"#
+    )]
+    pub async fn complete_in<X, B>(
+        self,
+        transaction: &mut X,
+        response: Response<B>,
+    ) -> Result<Response<Body<B>>, Error>
+    where
+        X: Transaction,
+        B: http_body::Body<Data = Bytes>,
+    {
+        let (mut parts, body) = response.into_parts();
+        let (body, stored) = self.settings.read(&parts, body, self.is_head).await;
+        self.lent.complete_bytes_in(transaction, &stored).await?;
+        if self.is_protected() {
+            parts.extensions.insert(InTransaction);
+        }
+        Ok(Response::from_parts(parts, body))
     }
 }
 

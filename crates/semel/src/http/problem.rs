@@ -70,7 +70,7 @@ impl Problem {
     }
 
     /// As a response.
-    pub fn response<B>(&self, base: &ProblemBase) -> Response<Body<B>> {
+    pub fn response<B: http_body::Body>(&self, base: &ProblemBase) -> Response<Body<B>> {
         let mut response = Response::new(Body::from(self.json(base)));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
@@ -80,7 +80,11 @@ impl Problem {
     }
 
     /// As a response that says when to come again: in whole seconds, 1 at least and [`RETRY_AFTER_SECS_MAX`] at most.
-    pub fn response_after<B>(&self, base: &ProblemBase, wait: Duration) -> Response<Body<B>> {
+    pub fn response_after<B: http_body::Body>(
+        &self,
+        base: &ProblemBase,
+        wait: Duration,
+    ) -> Response<Body<B>> {
         let mut response = self.response(base);
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
         response
@@ -117,8 +121,9 @@ impl fmt::Debug for ProblemBase {
     }
 }
 
-/// A body that refuses to be read on, and says what its sender is to be told. A request's body fails with this error,
-/// or with one that it is the source of, where it has limits of its own: it came too slowly, or would not end.
+/// A body that refuses to be read on, and says what its sender is to be told. A request's body fails with this error, or with a
+/// [`BoxError`](crate::BoxError) that is it or has it as a source, where it has limits of its own: it came too slowly, or would
+/// not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BodyRefused(pub Problem);
 

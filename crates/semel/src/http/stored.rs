@@ -29,18 +29,12 @@ pub(super) enum NotKept {
     Broken = 3,
 }
 
-/// A response that was read back.
+/// A response that was kept.
 pub(super) struct KeptResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) trailers: Option<HeaderMap>,
-}
-
-/// What is stored of a call's response.
-pub(super) enum Stored {
-    Kept(KeptResponse),
-    NotKept,
 }
 
 /// A response that is kept.
@@ -69,35 +63,28 @@ pub(super) fn encode_not_kept(status: StatusCode, why: NotKept) -> Vec<u8> {
     vec![VERSION, NOT_KEPT, high, low, why as u8]
 }
 
-/// What was stored; `None` if it was not written by this module.
-pub(super) fn decode(stored: Bytes) -> Option<Stored> {
-    let mut reader = Reader { rest: &stored };
-    if reader.byte()? != VERSION {
+/// The stored response; `None` if it was not kept, or not written by this module.
+pub(super) fn decode(stored: &Bytes) -> Option<KeptResponse> {
+    let mut reader = Reader { rest: stored };
+    if reader.byte()? != VERSION || reader.byte()? != KEPT {
         return None;
     }
-    let kind = reader.byte()?;
     let status = StatusCode::from_u16(u16::from_be_bytes([reader.byte()?, reader.byte()?])).ok()?;
-    match kind {
-        KEPT => {
-            let headers = reader.lines()?;
-            let trailers = Some(reader.lines()?).filter(|it| !it.is_empty());
-            let at = stored.len() - reader.rest.len();
-            Some(Stored::Kept(KeptResponse { status, headers, body: stored.slice(at..), trailers }))
-        }
-        NOT_KEPT => Some(Stored::NotKept),
-        _ => None,
-    }
+    let headers = reader.lines()?;
+    let trailers = Some(reader.lines()?).filter(|it| !it.is_empty());
+    let at = stored.len() - reader.rest.len();
+    Some(KeptResponse { status, headers, body: stored.slice(at..), trailers })
 }
 
 impl KeptResponse {
     /// As it is given to a duplicate.
-    pub(super) fn into_replay<B>(self) -> Response<Body<B>> {
+    pub(super) fn into_replay<B: http_body::Body>(self) -> Response<Body<B>> {
         let mut response = self.into_response();
         response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
         response
     }
 
-    pub(super) fn into_response<B>(self) -> Response<Body<B>> {
+    pub(super) fn into_response<B: http_body::Body>(self) -> Response<Body<B>> {
         let Self { status, mut headers, body, trailers } = self;
         // Names the trailers, as HTTP/1.1 wants it.
         for name in trailers.iter().flat_map(HeaderMap::keys) {
@@ -177,5 +164,132 @@ impl<'a> Reader<'a> {
             lines.try_append(name, value).ok()?;
         }
         Some(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::REPLAY_HEADERS;
+    use proptest::{collection::vec, prelude::*};
+
+    fn parts(status: u16, headers: &HeaderMap) -> Parts {
+        let mut response = Response::builder().status(status).body(()).unwrap();
+        *response.headers_mut() = headers.clone();
+        response.into_parts().0
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes
+            .iter()
+            .flat_map(|it| [it >> 4, it & 15])
+            .map(|it| char::from(b"0123456789abcdef"[usize::from(it)]))
+            .collect()
+    }
+
+    /// What is in stores today must be read by every later version.
+    #[test]
+    fn the_stored_form_is_as_it_always_was() {
+        let mut headers = HeaderMap::new();
+        headers.append("etag", HeaderValue::from_static("\"7\""));
+        headers.append("link", HeaderValue::from_static("<a>, <b>"));
+        headers.append("link", HeaderValue::from_bytes(b"<\xff>").unwrap());
+        headers.append("set-cookie", HeaderValue::from_static("secret"));
+        let mut trailers = HeaderMap::new();
+        trailers.append("x-sum", HeaderValue::from_static("9"));
+        let stored =
+            encode(&parts(201, &headers), &Kept::new(REPLAY_HEADERS), false, b"body", Some(&trailers));
+        let golden = concat!(
+            "01",
+            "00",
+            "00c9", // version, kept, 201
+            "03",
+            "04",
+            "65746167",
+            "03",
+            "223722", // etag: "7"
+            "04",
+            "6c696e6b",
+            "08",
+            "3c613e2c203c623e", // link: <a>, <b>
+            "04",
+            "6c696e6b",
+            "03",
+            "3cff3e", // link: <\xff>
+            "01",
+            "05",
+            "782d73756d",
+            "01",
+            "39",       // the trailer x-sum: 9
+            "626f6479"  // body
+        );
+        assert_eq!(hex(&stored), golden);
+        let kept = decode(&stored.into()).unwrap();
+        assert_eq!((kept.status.as_u16(), &kept.body[..]), (201, &b"body"[..]));
+        assert_eq!(kept.headers.get_all("link").iter().count(), 2);
+        assert_eq!(kept.trailers, Some(trailers));
+        assert_eq!(hex(&encode_not_kept(StatusCode::OK, NotKept::TooLong)), "010100c801");
+        assert_eq!(hex(&encode_not_kept(StatusCode::OK, NotKept::Stream)), "010100c802");
+        assert_eq!(hex(&encode_not_kept(StatusCode::OK, NotKept::Broken)), "010100c803");
+    }
+
+    #[test]
+    fn what_was_cut_short_is_not_read_and_nothing_panics() {
+        let mut headers = HeaderMap::new();
+        headers.append("etag", HeaderValue::from_static("\"7\""));
+        let stored = encode(&parts(200, &headers), &Kept::new(REPLAY_HEADERS), false, b"", Some(&headers));
+        for length in 0..stored.len() {
+            assert!(decode(&Bytes::copy_from_slice(&stored[..length])).is_none(), "{length}");
+        }
+        assert!(decode(&Bytes::from_static(b"\x02\x00\x00\xc8\x00\x00")).is_none(), "a later version");
+        assert!(decode(&encode_not_kept(StatusCode::OK, NotKept::Stream).into()).is_none());
+    }
+
+    fn any_value() -> impl Strategy<Value = HeaderValue> {
+        let byte = prop_oneof![Just(b'\t'), b' '..=b'~', 0x80..=0xff_u8];
+        vec(byte, 0..40).prop_map(|bytes| HeaderValue::from_bytes(&bytes).unwrap())
+    }
+
+    fn any_headers() -> impl Strategy<Value = HeaderMap> {
+        let name = (0..REPLAY_HEADERS.len()).prop_map(|at| REPLAY_HEADERS[at].clone());
+        vec((name, any_value()), 0..300).prop_map(|lines| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(name, value);
+            }
+            headers
+        })
+    }
+
+    proptest! {
+        /// Status, every value of every kept header in order, body and trailers, to the byte.
+        #[test]
+        fn a_replay_is_exact_to_the_byte(
+            status in 200_u16..=599,
+            headers in any_headers(),
+            body in vec(any::<u8>(), 0..2_000),
+            trailers in proptest::option::of(any_headers()),
+        ) {
+            let trailers = trailers.filter(|it| !it.is_empty());
+            let kept = Kept::new(REPLAY_HEADERS);
+            let stored = encode(&parts(status, &headers), &kept, false, &body, trailers.as_ref());
+            let kept = decode(&stored.into()).unwrap();
+            prop_assert_eq!(kept.status.as_u16(), status);
+            prop_assert_eq!(&kept.body[..], &body[..]);
+            prop_assert_eq!(&kept.trailers, &trailers);
+            let lines = |it: &HeaderMap| -> Vec<_> {
+                let mut names: Vec<_> = it.keys().cloned().collect();
+                names.sort_by_key(|it| it.as_str().to_owned());
+                names.into_iter().map(|name| (it.get_all(&name).iter().cloned().collect::<Vec<_>>(), name)).collect()
+            };
+            prop_assert_eq!(lines(&kept.headers), lines(&headers));
+        }
+
+        #[test]
+        fn whatever_is_stored_reading_it_never_panics(stored in vec(any::<u8>(), 0..200)) {
+            let mut stored = stored;
+            stored.splice(0..0, [VERSION, KEPT]);
+            let _ = decode(&stored.into());
+        }
     }
 }

@@ -20,11 +20,13 @@ use std::{
 use tokio::{runtime::Handle, sync::Notify};
 
 /// Work that goes on when this is dropped.
-pub(super) struct Unfinished<T: Send + 'static> {
+pub(super) struct Unfinished<T> {
     /// Gone when it has ended.
     work: Option<BoxFuture<'static, T>>,
     /// Where it goes on.
     runtime: Option<Handle>,
+    /// How: kept as a function, so that the type needs no bounds, which those who hold it would have to repeat.
+    go_on: fn(&Handle, BoxFuture<'static, T>, UnderWay),
     /// Counted until it has ended.
     under_way: UnderWay,
 }
@@ -33,13 +35,24 @@ pub(super) struct Unfinished<T: Send + 'static> {
 #[derive(Debug)]
 pub(super) struct Panicked;
 
-impl<T: Send + 'static> Unfinished<T> {
-    pub(super) fn new(work: impl Future<Output = T> + Send + 'static, works: &Arc<Works>) -> Self {
-        Self { work: Some(Box::pin(work)), runtime: Handle::try_current().ok(), under_way: works.begin() }
+impl<T> Unfinished<T> {
+    pub(super) fn new(work: impl Future<Output = T> + Send + 'static, works: &Arc<Works>) -> Self
+    where
+        T: Send + 'static,
+    {
+        let (work, runtime) = (Some(Box::pin(work) as BoxFuture<'static, T>), Handle::try_current().ok());
+        Self { work, runtime, go_on, under_way: works.begin() }
     }
 }
 
-impl<T: Send + 'static> Future for Unfinished<T> {
+fn go_on<T: Send + 'static>(runtime: &Handle, work: BoxFuture<'static, T>, under_way: UnderWay) {
+    runtime.spawn(async move {
+        work.await;
+        drop(under_way);
+    });
+}
+
+impl<T> Future for Unfinished<T> {
     type Output = Result<T, Panicked>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -55,17 +68,13 @@ impl<T: Send + 'static> Future for Unfinished<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Unfinished<T> {
+impl<T> Drop for Unfinished<T> {
     fn drop(&mut self) {
         let (Some(work), Some(runtime)) = (self.work.take(), self.runtime.take()) else { return };
         if sabotage::is_on("http_disconnect_cancels") {
             return;
         }
-        let under_way = self.under_way.clone();
-        runtime.spawn(async move {
-            work.await;
-            drop(under_way);
-        });
+        (self.go_on)(&runtime, work, self.under_way.clone());
     }
 }
 

@@ -30,6 +30,10 @@ pub enum Verdict {
     Unknown,
 }
 
+/// What is in doubt, beside [`Verdict::Unknown`]: kept with the record, for whoever resolves it.
+#[derive(Clone)]
+pub(crate) struct Doubt(pub(crate) String);
+
 /// How a request with a key was answered: put among the extensions of the response, for access logs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -91,7 +95,8 @@ fn grpc_status(headers: &HeaderMap) -> Option<StatusCode> {
 /// Whether the response is one that goes on until somebody has had enough.
 pub(super) fn is_stream(parts: &Parts) -> bool {
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], ::http::HeaderValue::as_bytes);
-    let essence = content_type.split(|it| *it == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+    let essence =
+        content_type.split(|it| *it == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
     let is_grpc = essence.starts_with(b"application/grpc") && !essence.starts_with(b"application/grpc-web");
     is_grpc
         || parts.status == StatusCode::SWITCHING_PROTOCOLS
@@ -120,7 +125,11 @@ mod tests {
         for status in 100..600 {
             let is_retryable = status >= 500 || status == 429 || status == 408;
             check(status, &[], if is_retryable { Verdict::Released } else { Verdict::Kept });
-            assert_eq!(verdict(&mut parts(status, &[]), true), Verdict::Kept, "a layer that stores errors: {status}");
+            assert_eq!(
+                verdict(&mut parts(status, &[]), true),
+                Verdict::Kept,
+                "a layer that stores errors: {status}"
+            );
         }
     }
 
@@ -158,7 +167,9 @@ mod tests {
         ] {
             assert!(is(content_type), "{content_type}");
         }
-        for content_type in ["text/plain", "application/json", "application/grpc-web+proto", "multipart/mixed"] {
+        for content_type in
+            ["text/plain", "application/json", "application/grpc-web+proto", "multipart/mixed"]
+        {
             assert!(!is(content_type), "{content_type}");
         }
         assert!(is_stream(&parts(101, &[])));

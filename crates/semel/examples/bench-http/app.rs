@@ -1,0 +1,86 @@
+//! The route that is measured, with the layer and without.
+
+use crate::Trouble;
+use axum::{Json, Router, body::Bytes, extract::State, routing::post};
+use semel::{Once, http::IdempotencyLayer};
+use serde::{Deserialize, Serialize};
+use std::{net::SocketAddr, sync::Arc};
+use tokio::{net::TcpListener, sync::Barrier, task::JoinHandle};
+
+/// What stands in front of the route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Plain,
+    Memory,
+    Embedded,
+}
+
+#[derive(Deserialize)]
+struct Order {
+    item: String,
+    cents: u64,
+}
+
+#[derive(Serialize)]
+struct Receipt {
+    item: String,
+    charged: u64,
+    state: &'static str,
+}
+
+async fn order(Json(order): Json<Order>) -> Json<Receipt> {
+    Json(Receipt { item: order.item, charged: order.cents, state: "accepted" })
+}
+
+/// Holds an upload until as many are there as it was told.
+async fn upload(State(all): State<Arc<Barrier>>, body: Bytes) -> String {
+    all.wait().await;
+    body.len().to_string()
+}
+
+/// A server that runs until it is stopped.
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    task: JoinHandle<()>,
+    /// Removed after the store in it was closed.
+    directory: Option<tempfile::TempDir>,
+}
+
+impl Served {
+    pub(crate) async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+        drop(self.directory);
+    }
+}
+
+/// Serves `POST /orders`.
+pub(crate) async fn serve(kind: Kind) -> Result<Served, Trouble> {
+    start(Router::new().route("/orders", post(order)), kind).await
+}
+
+/// Serves `POST /uploads`, which answers when so many are there.
+pub(crate) async fn serve_uploads(kind: Kind, uploads: usize) -> Result<Served, Trouble> {
+    let all = Arc::new(Barrier::new(uploads));
+    let router =
+        Router::new().route("/uploads", post(upload)).layer(axum::extract::DefaultBodyLimit::disable());
+    start(router.with_state(all), kind).await
+}
+
+async fn start(router: Router, kind: Kind) -> Result<Served, Trouble> {
+    let directory = (kind == Kind::Embedded).then(tempfile::tempdir).transpose()?;
+    let once = match &directory {
+        Some(directory) => Some(Once::open(directory.path().join("semel-data")).await?),
+        None => (kind == Kind::Memory).then(Once::memory),
+    };
+    let router = match once {
+        Some(once) => router.layer(IdempotencyLayer::new(once).required()),
+        None => router,
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let task = tokio::spawn(async move {
+        axum::serve(listener, router).await.expect("it serves until it is stopped");
+    });
+    Ok(Served { address, task, directory })
+}

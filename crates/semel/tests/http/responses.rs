@@ -1,0 +1,155 @@
+//! Responses that cannot be kept: too large, without end, broken.
+
+use crate::{
+    bodies::{data, pieces, sent, whole},
+    support::{Answer, Given, World, order, poll_pending, settle},
+};
+use bytes::Bytes;
+use http::Response;
+use http_body_util::BodyExt as _;
+use semel::{BoxError, http::RESPONSE_BYTES_MAX};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+fn of_type(content_type: &str, body: Given) -> Response<Given> {
+    Response::builder().header("content-type", content_type).body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_response_of_the_largest_size_is_kept_and_a_larger_one_is_not() {
+    for (length, is_kept) in [(RESPONSE_BYTES_MAX, true), (RESPONSE_BYTES_MAX + 1, false)] {
+        let world = World::new();
+        // What cannot be compressed.
+        let mut random = fastrand::Rng::with_seed(7);
+        let body: Bytes = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
+        let app = {
+            let body = body.clone();
+            world.answering(&world.layer(), move |_| Response::new(whole(body.clone())))
+        };
+        assert_eq!(app.send(order("k")).await.body, body, "its own client gets all of it");
+        let again = app.send(order("k")).await;
+        if is_kept {
+            assert_eq!((&again.body, again.is_replay()), (&body, true));
+        } else {
+            again.is_problem(409, "response-not-retained");
+        }
+        assert_eq!(world.calls(), 1, "it is never run again");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_turns_out_to_be_too_large_reaches_its_client_as_it_comes() {
+    let world = World::new();
+    let (sender, body) = sent();
+    let body = Arc::new(Mutex::new(Some(body)));
+    let app = world.answering(&world.layer().response_bytes_max(10), move |_| {
+        Response::new(body.lock().unwrap().take().expect("called once"))
+    });
+    let mut response = tokio::spawn(app.begin(order("k")));
+    for text in ["12345", "67890"] {
+        sender.send(data(text)).unwrap();
+        settle().await;
+        assert!(!response.is_finished(), "it may still fit");
+    }
+    sender.send(data("too much")).unwrap();
+    let response = (&mut response).await.unwrap();
+    app.send(order("k")).await.is_problem(409, "response-not-retained");
+    let mut body = response.into_body();
+    let mut next = async || body.frame().await.map(|it| it.unwrap().into_data().unwrap());
+    assert_eq!(next().await.as_deref(), Some(&b"1234567890"[..]));
+    assert_eq!(next().await.as_deref(), Some(&b"too much"[..]));
+    sender.send(data("and more")).unwrap();
+    assert_eq!(next().await.as_deref(), Some(&b"and more"[..]));
+    drop(sender);
+    assert_eq!(next().await, None);
+    assert_eq!(world.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_reaches_its_client_before_anything_of_it_is_there() {
+    for content_type in ["text/event-stream", "multipart/x-mixed-replace; boundary=x", "application/grpc"] {
+        let world = World::new();
+        let (sender, body) = sent();
+        let body = Arc::new(Mutex::new(Some(body)));
+        let app = world.answering(&world.layer(), move |_| {
+            of_type(content_type, body.lock().unwrap().take().expect("called once"))
+        });
+        let mut body = app.raw(order("k")).await.into_body();
+        app.send(order("k")).await.is_problem(409, "response-not-retained");
+        let mut frame = Box::pin(body.frame());
+        poll_pending(&mut frame);
+        sender.send(data("event")).unwrap();
+        let event = frame.await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(event, "event");
+        assert_eq!(world.calls(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_takes_too_long_counts_as_a_stream_and_nothing_of_it_is_held_back() {
+    let world = World::new();
+    let (sender, body) = sent();
+    let body = Arc::new(Mutex::new(Some(body)));
+    let layer = world.layer().response_wait(Duration::from_secs(3));
+    let app =
+        world.answering(&layer, move |_| Response::new(body.lock().unwrap().take().expect("called once")));
+    let mut response = tokio::spawn(app.begin(order("k")));
+    sender.send(data("slow ")).unwrap();
+    settle().await;
+    world.clock.advance(Duration::from_millis(2_999));
+    settle().await;
+    assert!(!response.is_finished());
+    world.clock.advance(Duration::from_millis(1));
+    let response = (&mut response).await.unwrap();
+    sender.send(data("but steady")).unwrap();
+    drop(sender);
+    assert_eq!(Answer::of(response).await.text(), "slow but steady");
+    app.send(order("k")).await.is_problem(409, "response-not-retained");
+    assert_eq!(world.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_reaches_its_client_as_far_as_it_goes_and_is_never_run_again() {
+    let world = World::new();
+    let app = world.answering(&world.layer(), |_| {
+        Response::new(pieces([data("half a "), data("respon"), Err(BoxError::from("cut"))]))
+    });
+    let mut body = app.raw(order("k")).await.into_body();
+    let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(frame, "half a respon");
+    assert_eq!(body.frame().await.unwrap().unwrap_err().to_string(), "cut");
+    app.send(order("k")).await.is_problem(409, "response-not-retained");
+    assert_eq!(world.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_body_in_many_pieces_is_replayed_in_one() {
+    let world = World::new();
+    let app = world.answering(&world.layer(), |_| Response::new(pieces((0..5_000).map(|_| data("ab")))));
+    let first = app.send(order("k")).await;
+    assert_eq!(first.body.len(), 10_000);
+    let replay = app.send(order("k")).await;
+    assert_eq!((replay.is_replay(), replay.body), (true, first.body));
+}
+
+#[tokio::test]
+async fn failures_pass_through_without_being_read() {
+    let world = World::new();
+    let (sender, body) = sent();
+    let body = Arc::new(Mutex::new(Some(body)));
+    let app = world.answering(&world.layer(), move |number| match number {
+        1 => Response::builder().status(500).body(body.lock().unwrap().take().unwrap()).unwrap(),
+        _ => Response::new(whole("better")),
+    });
+    let failed = app.raw(order("k")).await;
+    assert_eq!(
+        app.send(order("k")).await.text(),
+        "better",
+        "the next try runs while the failure is still being told"
+    );
+    sender.send(data("a long story")).unwrap();
+    drop(sender);
+    assert_eq!(Answer::of(failed).await.text(), "a long story");
+}
