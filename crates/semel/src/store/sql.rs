@@ -2,10 +2,12 @@
 
 mod document;
 mod lanes;
+mod schema;
 mod table;
 
 pub(super) use document::{document, number};
 pub(super) use lanes::{Lane, Lanes};
+pub(super) use schema::Schema;
 pub(super) use table::Table;
 
 use semel_core::{

@@ -5,6 +5,8 @@ mod rules;
 mod values;
 
 use rules::{all, contended};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use semel::StoreErrorKind;
 use semel::{Once, repository::Documents};
 use std::sync::Arc;
 
@@ -12,6 +14,21 @@ async fn keeps_every_rule(documents: impl Documents) {
     let documents: Arc<dyn Documents> = Arc::new(documents);
     all(&*documents).await;
     contended(&documents).await;
+}
+
+/// Opens or creates the table after its version was set, and must be told what to do about it.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+async fn tells_versions_apart(told: impl AsyncFn(u32, &str) -> Result<(), (StoreErrorKind, String)>) {
+    for by in ["open", "create"] {
+        let (kind, text) = told(99, by).await.unwrap_err();
+        assert_eq!(kind, StoreErrorKind::Misconfigured);
+        assert!(text.contains("version 99") && text.contains("upgrade Semel"), "{text}");
+    }
+    let (kind, text) = told(0, "open").await.unwrap_err();
+    assert_eq!(kind, StoreErrorKind::Misconfigured);
+    assert!(text.contains("version 0") && text.contains("Documents::create"), "{text}");
+    told(0, "create").await.unwrap();
+    told(1, "open").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,6 +82,34 @@ mod sqlite {
         SqliteDocuments::create(pool.clone(), "documents").await.unwrap();
         SqliteDocuments::open(pool, "documents").await.unwrap();
     }
+
+    #[tokio::test]
+    async fn another_schema_version_is_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let pool = pool(&directory).await;
+        SqliteDocuments::create(pool.clone(), "documents").await.unwrap();
+        let told = async |version: u32, by: &str| {
+            let set = sqlx::query("UPDATE documents_meta SET version = $1").bind(version);
+            set.execute(&pool).await.unwrap();
+            let opened = match by {
+                "open" => SqliteDocuments::open(pool.clone(), "documents").await,
+                _ => SqliteDocuments::create(pool.clone(), "documents").await,
+            };
+            opened.map(drop).map_err(|error| (error.kind(), error.to_string()))
+        };
+        super::tells_versions_apart(told).await;
+    }
+
+    #[tokio::test]
+    async fn what_a_person_runs_is_what_create_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let pool = pool(&directory).await;
+        let sql = SqliteDocuments::schema_sql("documents").unwrap();
+        for _ in 0..2 {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql.clone())).execute(&pool).await.unwrap();
+        }
+        SqliteDocuments::open(pool, "documents").await.unwrap();
+    }
 }
 
 #[cfg(feature = "postgres")]
@@ -99,6 +144,32 @@ mod postgres {
         );
         one.unwrap();
         other.unwrap();
+    }
+
+    #[tokio::test]
+    async fn another_schema_version_is_told_apart() {
+        let (pool, _database) = pool().await;
+        PostgresDocuments::create(pool.clone(), "documents").await.unwrap();
+        let told = async |version: u32, by: &str| {
+            let set = sqlx::query("UPDATE documents_meta SET version = $1").bind(version.cast_signed());
+            set.execute(&pool).await.unwrap();
+            let opened = match by {
+                "open" => PostgresDocuments::open(pool.clone(), "documents").await,
+                _ => PostgresDocuments::create(pool.clone(), "documents").await,
+            };
+            opened.map(drop).map_err(|error| (error.kind(), error.to_string()))
+        };
+        super::tells_versions_apart(told).await;
+    }
+
+    #[tokio::test]
+    async fn what_a_dba_runs_is_what_create_does() {
+        let (pool, _database) = pool().await;
+        let sql = PostgresDocuments::schema_sql("documents").unwrap();
+        for _ in 0..2 {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql.clone())).execute(&pool).await.unwrap();
+        }
+        PostgresDocuments::open(pool, "documents").await.unwrap();
     }
 
     #[tokio::test]

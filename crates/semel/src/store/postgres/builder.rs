@@ -10,7 +10,7 @@ use crate::store::{
     offset::LearnedClock,
     sql::{ACQUIRE_MAX, Lanes, Table},
 };
-use semel_core::{store::StoreError, time::Clock};
+use semel_core::store::StoreError;
 use sqlx::{
     Connection, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -80,7 +80,7 @@ impl PostgresBuilder {
     /// # Ok::<(), semel::StoreError>(())
     /// ```
     pub fn schema_sql(&self) -> Result<String, StoreError> {
-        Ok(schema::sql(&self.checked()?))
+        Ok(schema::of_records(&self.checked()?).sql())
     }
 
     /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
@@ -100,15 +100,16 @@ impl PostgresBuilder {
         let table = self.checked()?;
         let clock = Arc::new(LearnedClock::new());
         let mut connection = lane::acquire(&pool).await?;
+        let schema = schema::of_records(&table);
         if self.creates {
-            schema::migrate(&mut connection, &table).await?;
+            schema::migrate(&mut connection, &schema).await?;
         }
-        let sent = clock.monotonic();
-        let seen = schema::check(&mut connection, &table).await?;
-        clock.learn(seen.now, sent, clock.monotonic());
+        schema::check(&mut connection, &schema).await?;
+        let statements = Statements::new(&table, Arc::clone(&clock), Waiting::Bounded);
+        lane::in_time("asking for the time", statements.learn_time(&mut connection)).await?;
         let lanes_max = (pool.options().get_max_connections() as usize).saturating_sub(1).max(1);
         let shared = Shared {
-            statements: Arc::new(Statements::new(&table, Arc::clone(&clock), Waiting::Bounded)),
+            statements: Arc::new(statements),
             within: Statements::new(&table, Arc::clone(&clock), Waiting::Theirs),
             lanes: Lanes::new(lanes_max),
             pool,

@@ -2,7 +2,7 @@
 
 use super::{
     error::{STORE, code, told},
-    lane,
+    lane, schema,
 };
 use crate::{
     repository::{Document, Documents, Put, Version},
@@ -45,19 +45,21 @@ type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
 impl PostgresDocuments {
     /// Uses this table, which must be there: `documents`, or `billing.documents` for one in a schema.
     pub async fn open(pool: PgPool, table: &str) -> Result<Self, StoreError> {
-        let statements = Arc::new(Statements::new(&named(table)?));
-        let documents = Self { pool, statements };
+        let table = named(table)?;
+        let mut connection = lane::acquire(&pool).await?;
+        schema::check(&mut connection, &schema::of_documents(&table)).await?;
+        drop(connection);
+        let documents = Self { pool, statements: Arc::new(Statements::new(&table)) };
         let look = AssertSqlSafe(format!("{} LIMIT 0", documents.statements.load));
         documents.fetch("looking at the table of documents", sqlx::query(look).bind(&[0_u8][..])).await?;
         Ok(documents)
     }
 
-    /// As [`PostgresDocuments::open`], and makes the table if it is not there.
+    /// As [`PostgresDocuments::open`], and makes the table if it is not there, or brings an older one up to date.
     pub async fn create(pool: PgPool, table: &str) -> Result<Self, StoreError> {
-        let doing = "creating the table of documents";
+        let schema = schema::of_documents(&named(table)?);
         let mut connection = lane::acquire(&pool).await?;
-        let text = AssertSqlSafe(Self::schema_sql(table)?);
-        sqlx::raw_sql(text).execute(&mut *connection).await.map_err(|error| told(doing, error))?;
+        schema::migrate(&mut connection, &schema).await?;
         drop(connection);
         Self::open(pool, table).await
     }
@@ -72,24 +74,7 @@ impl PostgresDocuments {
     /// # Ok::<(), semel::StoreError>(())
     /// ```
     pub fn schema_sql(table: &str) -> Result<String, StoreError> {
-        let table = named(table)?.records();
-        Ok(format!(
-            "\
--- Documents of Semel's repositories. May be run again.
-BEGIN;
-SELECT pg_advisory_xact_lock(7310580); -- two that create at once would meet in the catalogue
-CREATE TABLE IF NOT EXISTS {table} (
-    identity   bytea       PRIMARY KEY,           -- SHA-256 of collection and id
-    collection text        NOT NULL,
-    id         text        NOT NULL,
-    version    bigint      NOT NULL,              -- grows by one with every write
-    writer     bytea       NOT NULL,              -- of the last write, random
-    body       json        NOT NULL,
-    updated_at timestamptz NOT NULL DEFAULT now()
-);
-COMMIT;
-"
-        ))
+        Ok(schema::of_documents(&named(table)?).sql())
     }
 
     /// The row that a query gives, in bounded time.

@@ -1,43 +1,21 @@
-//! The tables, their version, and the way from one version to the next.
-//!
-//! 1. A table of one row says which version the schema has. Each step leads from one version to the next and may
-//!    be run twice.
-//! 2. Who connects is told about a missing, older or newer schema; nothing is changed unless it was asked for.
-//! 3. The same steps are a text that a DBA can run.
+//! The tables: what they are, and how they are looked at and made. What is to be done about their version is
+//! [`Schema`]'s.
 //!
 //! It does not create schemas (name spaces) or databases: that takes rights that a service should not have.
 
 use super::{
-    error::{misconfigured, told},
-    statements::NOW_MS,
+    error::{STORE, told},
+    lane,
 };
-use crate::store::sql::{PURGE_MAX, Table};
-use semel_core::{store::StoreError, time::Timestamp};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use crate::store::sql::{PURGE_MAX, Schema, Table};
+use semel_core::store::StoreError;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// The version that this code reads and writes.
-pub(super) const VERSION: i32 = 1;
-
-/// What the server says about itself and the schema.
-pub(super) struct Seen {
-    pub(super) version: i32,
-    pub(super) now: Timestamp,
-}
-
-/// Everything, as SQL for a DBA.
-pub(super) fn sql(table: &Table) -> String {
-    format!(
-        "-- Records of Semel, schema version {VERSION}. May be run again.\nBEGIN;\n{}{}COMMIT;\n",
-        steps(table).concat(),
-        set_version(table)
-    )
-}
-
-/// One step for each version, from the one before it.
-fn steps(table: &Table) -> [String; VERSION as usize] {
-    let (records, meta, fence) = (table.records(), table.quoted("_meta"), table.quoted("_fence"));
+/// The tables of a store.
+pub(super) fn of_records(table: &Table) -> Schema {
+    let (records, meta, fence) = (table.records(), Schema::meta_of(table), table.quoted("_fence"));
     let (index, never) = (table.bare("_expires_at"), i64::MAX);
-    [format!(
+    let first = format!(
         "\
 -- Gives each write its number, which is never given again.
 CREATE SEQUENCE IF NOT EXISTS {fence};
@@ -53,67 +31,72 @@ CREATE TABLE IF NOT EXISTS {records} (
 CREATE INDEX IF NOT EXISTS {index} ON {records} (expires_at) WHERE expires_at < {never};
 CREATE TABLE IF NOT EXISTS {meta} (version integer NOT NULL);
 "
-    )]
+    );
+    Schema {
+        store: STORE,
+        title: "Records of Semel",
+        meta,
+        steps: vec![first],
+        begin: "BEGIN",
+        remedy: "connect with `PostgresStore::builder().create()`",
+    }
 }
 
-fn set_version(table: &Table) -> String {
-    let meta = table.quoted("_meta");
-    format!(
-        "UPDATE {meta} SET version = {VERSION} WHERE version < {VERSION};\n\
-         INSERT INTO {meta} (version) SELECT {VERSION} WHERE NOT EXISTS (SELECT FROM {meta});\n"
-    )
+/// The tables of repositories.
+pub(super) fn of_documents(table: &Table) -> Schema {
+    let (documents, meta) = (table.records(), Schema::meta_of(table));
+    let first = format!(
+        "\
+CREATE TABLE IF NOT EXISTS {documents} (
+    identity   bytea       PRIMARY KEY,           -- SHA-256 of collection and id
+    collection text        NOT NULL,
+    id         text        NOT NULL,
+    version    bigint      NOT NULL,              -- grows by one with every write
+    writer     bytea       NOT NULL,              -- of the last write, random
+    body       json        NOT NULL,
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS {meta} (version integer NOT NULL);
+"
+    );
+    Schema {
+        store: STORE,
+        title: "Documents of Semel's repositories",
+        meta,
+        steps: vec![first],
+        begin: "BEGIN",
+        remedy: "use `PostgresDocuments::create`",
+    }
 }
 
 /// Makes the tables if they are not there, and brings older ones up to date.
-pub(super) async fn migrate(connection: &mut PgConnection, table: &Table) -> Result<(), StoreError> {
+pub(super) async fn migrate(connection: &mut PgConnection, schema: &Schema) -> Result<(), StoreError> {
     let doing = "creating the tables";
     let mut transaction = connection.begin().await.map_err(|error| told(doing, error))?;
     // Two that create at once would meet in the catalogue, and one would fail. The number is any.
-    let lock = sqlx::query("SELECT pg_advisory_xact_lock(7310579), to_regclass($1) IS NOT NULL AS is_there");
-    let row = lock.bind(table.quoted("_meta")).fetch_one(&mut *transaction).await;
-    let row = row.map_err(|error| told(doing, error))?;
-    let is_there: bool = row.try_get("is_there").map_err(|error| told(doing, error))?;
-    let version = if is_there { see(&mut transaction, table).await?.version } else { 0 };
-    if version > VERSION {
-        return Err(newer(version));
-    }
-    if version < VERSION {
-        let done = usize::try_from(version).unwrap_or(0);
-        let text = steps(table)[done..].concat() + &set_version(table);
-        let run = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *transaction).await;
+    let lock = sqlx::query("SELECT pg_advisory_xact_lock(7310579)").execute(&mut *transaction).await;
+    lock.map_err(|error| told(doing, error))?;
+    let found = version(&mut transaction, schema).await?;
+    if let Some(steps) = schema.migration(found)? {
+        let run = sqlx::raw_sql(AssertSqlSafe(steps)).execute(&mut *transaction).await;
         run.map_err(|error| told(doing, error))?;
     }
     transaction.commit().await.map_err(|error| told(doing, error))
 }
 
-/// Makes sure that the schema is the one this code knows.
-pub(super) async fn check(connection: &mut PgConnection, table: &Table) -> Result<Seen, StoreError> {
-    let seen = see(connection, table).await?;
-    match seen.version {
-        VERSION => Ok(seen),
-        found if found > VERSION => Err(newer(found)),
-        found => Err(misconfigured(format!(
-            "the tables have schema version {found}, and this Semel needs {VERSION}: connect with \
-             `PostgresStore::builder().create()`, or run `schema_sql()`"
-        ))),
-    }
+/// Makes sure that the tables are those that this code knows.
+pub(super) async fn check(connection: &mut PgConnection, schema: &Schema) -> Result<(), StoreError> {
+    schema.accept(version(connection, schema).await?)
 }
 
-async fn see(connection: &mut PgConnection, table: &Table) -> Result<Seen, StoreError> {
+/// The version of the tables; none if there are none.
+async fn version(connection: &mut PgConnection, schema: &Schema) -> Result<Option<i64>, StoreError> {
     let doing = "looking at the tables";
-    let text = format!(
-        "SELECT coalesce(max(version), 0) AS version, {NOW_MS} AS now FROM {}",
-        table.quoted("_meta")
-    );
-    let row = sqlx::query(AssertSqlSafe(text)).fetch_one(connection).await;
-    let row = row.map_err(|error| told(doing, error))?;
-    let read = || Ok::<_, sqlx::Error>((row.try_get("version")?, row.try_get("now")?));
-    let (version, now): (i32, i64) = read().map_err(|error| told(doing, error))?;
-    Ok(Seen { version, now: Timestamp::from_millis(now.try_into().unwrap_or(0)) })
-}
-
-fn newer(found: i32) -> StoreError {
-    misconfigured(format!(
-        "the tables have schema version {found}, and this Semel knows versions up to {VERSION}: upgrade Semel"
-    ))
+    let is_there = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(&schema.meta);
+    if !lane::in_time(doing, is_there.fetch_one(&mut *connection)).await? {
+        return Ok(None);
+    }
+    let version = format!("SELECT coalesce(max(version), 0)::bigint FROM {}", schema.meta);
+    let version = sqlx::query_scalar(AssertSqlSafe(version));
+    lane::in_time(doing, version.fetch_one(connection)).await.map(Some)
 }

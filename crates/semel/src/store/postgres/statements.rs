@@ -16,7 +16,7 @@ use crate::store::{
 };
 use semel_core::time::{Clock, Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection, Row as _, postgres::PgRow};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Longest wait for another transaction that writes the same record.
 pub(super) const LOCK_MAX_MS: u32 = 2_000;
@@ -121,6 +121,18 @@ impl Statements {
         Ok(u32::try_from(done.rows_affected()).unwrap_or(u32::MAX))
     }
 
+    /// Asks the server for its time, and learns it.
+    pub(super) async fn learn_time(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        let sent = self.clock.monotonic();
+        let row = sqlx::query(AssertSqlSafe(format!("SELECT {NOW_MS}"))).fetch_one(connection).await?;
+        self.learn(row.try_get(0)?, sent);
+        Ok(())
+    }
+
+    fn learn(&self, now: i64, sent: Duration) {
+        self.clock.learn(Timestamp::from_millis(now.try_into().unwrap_or(0)), sent, self.clock.monotonic());
+    }
+
     /// The row, if there is one; its time is learnt.
     async fn one(
         &self,
@@ -130,8 +142,7 @@ impl Statements {
         let sent = self.clock.monotonic();
         let row: Option<PgRow> = query.fetch_optional(connection).await?;
         let Some(row) = row else { return Ok(None) };
-        let now: i64 = row.try_get(2)?;
-        self.clock.learn(Timestamp::from_millis(now.try_into().unwrap_or(0)), sent, self.clock.monotonic());
+        self.learn(row.try_get(2)?, sent);
         Ok(Some((row.try_get(0)?, row.try_get(1)?)))
     }
 }

@@ -65,7 +65,7 @@ impl SqliteBuilder {
     /// # Ok::<(), semel::StoreError>(())
     /// ```
     pub fn schema_sql(&self) -> Result<String, StoreError> {
-        Ok(schema::sql(&self.checked()?))
+        Ok(schema::of_records(&self.checked()?).sql())
     }
 
     /// Opens a file, by its path or by a URL that begins with `sqlite:`, with a pool of its own: with a
@@ -86,10 +86,11 @@ impl SqliteBuilder {
         let table = self.checked()?;
         let mut connection = writer::acquire(&pool).await?;
         Settings::read(&mut connection).await?.judged().accepted()?;
+        let schema = schema::of_records(&table);
         if self.creates {
-            schema::migrate(&mut connection, &table).await?;
+            schema::migrate(&mut connection, &schema).await?;
         }
-        schema::check(&mut connection, &table).await?;
+        schema::check(&mut connection, &schema).await?;
         let shared = Shared {
             statements: Statements::new(&table),
             clock: Arc::new(SystemClock::new()),

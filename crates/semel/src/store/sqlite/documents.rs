@@ -2,6 +2,7 @@
 
 use super::{
     error::{STORE, told},
+    schema,
     settings::Settings,
     writer,
 };
@@ -53,6 +54,7 @@ impl SqliteDocuments {
         let table = Table::new(STORE, None, Some(table))?;
         let mut connection = writer::acquire(&pool).await?;
         Settings::read(&mut connection).await?.judged().accepted()?;
+        schema::check(&mut connection, &schema::of_documents(&table)).await?;
         drop(connection);
         let documents = Self { pool, statements: Arc::new(Statements::new(&table)) };
         let look = AssertSqlSafe(format!("{} LIMIT 0", documents.statements.load));
@@ -60,11 +62,11 @@ impl SqliteDocuments {
         Ok(documents)
     }
 
-    /// As [`SqliteDocuments::open`], and makes the table if it is not there.
+    /// As [`SqliteDocuments::open`], and makes the table if it is not there, or brings an older one up to date.
     pub async fn create(pool: SqlitePool, table: &str) -> Result<Self, StoreError> {
+        let schema = schema::of_documents(&Table::new(STORE, None, Some(table))?);
         let mut connection = writer::acquire(&pool).await?;
-        let made = sqlx::raw_sql(AssertSqlSafe(Self::schema_sql(table)?)).execute(&mut *connection).await;
-        made.map_err(|error| told("creating the table of documents", error))?;
+        schema::migrate(&mut connection, &schema).await?;
         drop(connection);
         Self::open(pool, table).await
     }
@@ -77,20 +79,7 @@ impl SqliteDocuments {
     /// # Ok::<(), semel::StoreError>(())
     /// ```
     pub fn schema_sql(table: &str) -> Result<String, StoreError> {
-        let table = Table::new(STORE, None, Some(table))?.records();
-        Ok(format!(
-            "\
--- Documents of Semel's repositories. May be run again.
-CREATE TABLE IF NOT EXISTS {table} (
-    identity   BLOB    PRIMARY KEY, -- SHA-256 of collection and id
-    collection TEXT    NOT NULL,
-    id         TEXT    NOT NULL,
-    version    INTEGER NOT NULL,    -- grows by one with every write
-    writer     BLOB    NOT NULL,    -- of the last write, random
-    body       TEXT    NOT NULL     -- JSON
-) WITHOUT ROWID;
-"
-        ))
+        Ok(schema::of_documents(&Table::new(STORE, None, Some(table))?).sql())
     }
 
     async fn fetch(&self, doing: &str, query: Query<'_>) -> Result<Option<SqliteRow>, StoreError> {

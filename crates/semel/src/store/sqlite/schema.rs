@@ -1,32 +1,16 @@
-//! The tables, their version, and the way from one version to the next.
-//!
-//! 1. A table of one row says which version the schema has, and which fence was given last. Each step leads from
-//!    one version to the next and may be run twice.
-//! 2. Who opens it is told about a missing, older or newer schema; nothing is changed unless it was asked for.
-//! 3. The same steps are a text that a person can run.
+//! The tables: what they are, and how they are looked at and made. What is to be done about their version is
+//! [`Schema`]'s.
 
-use super::error::{misconfigured, told};
-use crate::store::sql::Table;
+use super::error::{STORE, told};
+use crate::store::sql::{Schema, Table};
 use semel_core::store::StoreError;
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
-/// The version that this code reads and writes.
-pub(super) const VERSION: i64 = 1;
-
-/// Everything, as SQL.
-pub(super) fn sql(table: &Table) -> String {
-    format!(
-        "-- Records of Semel, schema version {VERSION}. May be run again.\nBEGIN IMMEDIATE;\n{}{}COMMIT;\n",
-        steps(table).concat(),
-        set_version(table)
-    )
-}
-
-/// One step for each version, from the one before it.
-fn steps(table: &Table) -> [String; VERSION as usize] {
-    let (records, meta, never) = (table.records(), table.quoted("_meta"), i64::MAX);
+/// The tables of a store.
+pub(super) fn of_records(table: &Table) -> Schema {
+    let (records, meta, never) = (table.records(), Schema::meta_of(table), i64::MAX);
     let index = table.bare("_expires_at");
-    [format!(
+    let first = format!(
         "\
 CREATE TABLE IF NOT EXISTS {records} (
     identity   BLOB    PRIMARY KEY, -- SHA-256 of the key
@@ -40,70 +24,73 @@ CREATE TABLE IF NOT EXISTS {records} (
 CREATE INDEX IF NOT EXISTS {index} ON {records} (expires_at) WHERE expires_at < {never};
 CREATE TABLE IF NOT EXISTS {meta} (
     version INTEGER NOT NULL,
-    fence   INTEGER NOT NULL -- the last one given; it is never given again
+    fence   INTEGER NOT NULL DEFAULT 0 -- the last one given; it is never given again
 );
 "
-    )]
+    );
+    Schema {
+        store: STORE,
+        title: "Records of Semel",
+        meta,
+        steps: vec![first],
+        begin: "BEGIN IMMEDIATE",
+        remedy: "open it with `SqliteStore::builder().create()`",
+    }
 }
 
-fn set_version(table: &Table) -> String {
-    let meta = table.quoted("_meta");
-    format!(
-        "UPDATE {meta} SET version = {VERSION} WHERE version < {VERSION};\n\
-         INSERT INTO {meta} (version, fence) SELECT {VERSION}, 0 WHERE NOT EXISTS (SELECT 1 FROM {meta});\n"
-    )
+/// The tables of repositories.
+pub(super) fn of_documents(table: &Table) -> Schema {
+    let (documents, meta) = (table.records(), Schema::meta_of(table));
+    let first = format!(
+        "\
+CREATE TABLE IF NOT EXISTS {documents} (
+    identity   BLOB    PRIMARY KEY, -- SHA-256 of collection and id
+    collection TEXT    NOT NULL,
+    id         TEXT    NOT NULL,
+    version    INTEGER NOT NULL,    -- grows by one with every write
+    writer     BLOB    NOT NULL,    -- of the last write, random
+    body       TEXT    NOT NULL     -- JSON
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS {meta} (version INTEGER NOT NULL);
+"
+    );
+    Schema {
+        store: STORE,
+        title: "Documents of Semel's repositories",
+        meta,
+        steps: vec![first],
+        begin: "BEGIN IMMEDIATE",
+        remedy: "use `SqliteDocuments::create`",
+    }
 }
 
 /// Makes the tables if they are not there, and brings older ones up to date.
-pub(super) async fn migrate(connection: &mut SqliteConnection, table: &Table) -> Result<(), StoreError> {
+pub(super) async fn migrate(connection: &mut SqliteConnection, schema: &Schema) -> Result<(), StoreError> {
     let doing = "creating the tables";
-    let version = version(connection, table).await?;
-    if let Some(found) = version.filter(|it| *it > VERSION) {
-        return Err(newer(found));
-    }
-    if version == Some(VERSION) {
-        return Ok(());
-    }
-    let begun = connection.begin_with("BEGIN IMMEDIATE").await;
+    let found = version(connection, schema).await?;
+    let Some(steps) = schema.migration(found)? else { return Ok(()) };
+    let begun = connection.begin_with(schema.begin).await;
     let mut transaction = begun.map_err(|error| told(doing, error))?;
-    let done = usize::try_from(version.unwrap_or(0)).unwrap_or(0);
-    let text = steps(table)[done..].concat() + &set_version(table);
-    let run = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *transaction).await;
+    let run = sqlx::raw_sql(AssertSqlSafe(steps)).execute(&mut *transaction).await;
     run.map_err(|error| told(doing, error))?;
     transaction.commit().await.map_err(|error| told(doing, error))
 }
 
-/// Makes sure that the schema is the one this code knows.
-pub(super) async fn check(connection: &mut SqliteConnection, table: &Table) -> Result<(), StoreError> {
-    match version(connection, table).await? {
-        Some(VERSION) => Ok(()),
-        Some(found) if found > VERSION => Err(newer(found)),
-        Some(found) => Err(misconfigured(format!(
-            "the tables have schema version {found}, and this Semel needs {VERSION}: open it with \
-             `SqliteStore::builder().create()`, or run `schema_sql()`"
-        ))),
-        None => Err(misconfigured(
-            "the table is missing: open it with `SqliteStore::builder().create()`, or run `schema_sql()`",
-        )),
-    }
+/// Makes sure that the tables are those that this code knows.
+pub(super) async fn check(connection: &mut SqliteConnection, schema: &Schema) -> Result<(), StoreError> {
+    schema.accept(version(connection, schema).await?)
 }
 
-/// The version of the schema; none if there is no schema.
-async fn version(connection: &mut SqliteConnection, table: &Table) -> Result<Option<i64>, StoreError> {
+/// The version of the tables; none if there are none.
+async fn version(connection: &mut SqliteConnection, schema: &Schema) -> Result<Option<i64>, StoreError> {
     let doing = "looking at the tables";
     let is_there = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND '\"' || name || '\"' = $1";
-    let row = sqlx::query(is_there).bind(table.quoted("_meta")).fetch_one(&mut *connection).await;
+    let row = sqlx::query(is_there).bind(&schema.meta).fetch_one(&mut *connection).await;
     let is_there: i64 = row.and_then(|row| row.try_get(0)).map_err(|error| told(doing, error))?;
     if is_there == 0 {
         return Ok(None);
     }
-    let text = format!("SELECT coalesce(max(version), 0) FROM {}", table.quoted("_meta"));
+    let text = format!("SELECT coalesce(max(version), 0) FROM {}", schema.meta);
     let row = sqlx::query(AssertSqlSafe(text)).fetch_one(connection).await;
     row.and_then(|row| row.try_get(0)).map(Some).map_err(|error| told(doing, error))
-}
-
-fn newer(found: i64) -> StoreError {
-    misconfigured(format!(
-        "the tables have schema version {found}, and this Semel knows versions up to {VERSION}: upgrade Semel"
-    ))
 }
