@@ -21,6 +21,14 @@ pub(super) fn misconfigured(context: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, STORE, context)
 }
 
+/// Whether somebody else had the file, or a table of it.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    matches!(
+        error.as_database_error().and_then(|it| it.code()?.parse::<i32>().ok()).map(|it| it & 0xff),
+        Some(5 | 6)
+    )
+}
+
 fn diagnosis(error: &sqlx::Error) -> (StoreErrorKind, &'static str) {
     use StoreErrorKind::{Corrupt, Misconfigured, Unavailable};
     match error {

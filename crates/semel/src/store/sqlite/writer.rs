@@ -8,7 +8,7 @@
 
 use super::{
     Shared,
-    error::{told, told_all},
+    error::{is_busy, told, told_all},
     statements::Statements,
 };
 use crate::store::sql::{ACQUIRE_MAX, Change, Lane, Swapped};
@@ -17,11 +17,13 @@ use semel_core::{
     time::{Clock, Timestamp},
 };
 use sqlx::{Connection, Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::oneshot, time::timeout};
 
 /// Most swaps in one commit.
 const BATCH_MAX: usize = 512;
+/// How long one that was turned away waits until it knocks again.
+const TURNED_AWAY_PAUSE: Duration = Duration::from_millis(5);
 /// Most commits before the writer gives its connection back.
 const COMMITS_MAX: u32 = 64;
 
@@ -43,7 +45,16 @@ pub(super) async fn serve(mut lane: Lane<Request>, shared: Arc<Shared>) {
 
 /// A connection of the pool, in bounded time.
 pub(super) async fn acquire(pool: &SqlitePool) -> Result<PoolConnection<Sqlite>, StoreError> {
-    match timeout(ACQUIRE_MAX, pool.acquire()).await {
+    let opening = async {
+        loop {
+            match pool.acquire().await {
+                // Whoever gives a new file its write-ahead log has it alone, and SQLite turns others away at once.
+                Err(error) if is_busy(&error) => tokio::time::sleep(TURNED_AWAY_PAUSE).await,
+                acquired => return acquired,
+            }
+        }
+    };
+    match timeout(ACQUIRE_MAX, opening).await {
         Ok(acquired) => acquired.map_err(|error| told("opening the database", error)),
         Err(_) => Err(told("opening the database", sqlx::Error::PoolTimedOut)),
     }
