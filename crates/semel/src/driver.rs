@@ -6,6 +6,8 @@
 //! 3. A claim that cannot be made is refused: nothing runs unless somebody asked for that by name.
 //! 4. What a holder writes is repeated with growing pauses until its lease is over, and then reported as
 //!    unconfirmed: neither success nor failure.
+//! 5. A result that the store refuses, because it is larger than what the store takes, is left out: what took effect
+//!    is completed all the same.
 //!
 //! It does not decide: that is [`semel_core::call`]'s.
 
@@ -21,11 +23,12 @@ use semel_core::{
     call::{self, Call, Decision, Entry, Terms},
     fence::Fence,
     key::Key,
-    record::{Record, Stored},
+    record::{Body, NotKept, Record, State, Stored},
     sabotage,
     store::{StoreError, StoreErrorKind, Swap},
     time::{Clock, Timestamp},
 };
+use sha2::{Digest, Sha256};
 use std::{sync::Arc, time::Duration};
 
 /// Most swaps that one claim tries before it gives up on a key that keeps changing hands.
@@ -169,12 +172,17 @@ impl Driver {
     pub(crate) async fn write(&self, write: Write<'_>) -> Written {
         let Write { key, mut expected, record, in_doubt, until } = write;
         let mut pause = PAUSE_MIN;
+        let mut bare = None;
         loop {
+            let record = bare.as_ref().unwrap_or(record);
             match self.send(key, expected, record, until).await {
                 Ok(Swap::Won(fence)) => return Written::Won(fence),
                 Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => return Written::Won(it.fence),
                 Ok(Swap::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
                 Ok(Swap::Lost(_)) => return Written::Superseded,
+                Err(error) if error.kind() == StoreErrorKind::Refused && has_body(record) => {
+                    bare = Some(without_body(record));
+                }
                 Err(error) if self.is_pointless(&error, until) => return Written::Unconfirmed(error),
                 Err(_) => {
                     let left = until.saturating_sub(self.clock.monotonic());
@@ -207,6 +215,19 @@ impl Driver {
 
 fn silent() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "any", "did not answer while the lease lasted")
+}
+
+fn has_body(record: &Record) -> bool {
+    matches!(record.state, State::Completed(Body::Kept { .. }))
+        && !sabotage::is_on("refused_result_is_unconfirmed")
+}
+
+/// The same outcome, without a result that is too large for the store.
+fn without_body(record: &Record) -> Record {
+    let State::Completed(Body::Kept { bytes, .. }) = &record.state else { return record.clone() };
+    let (size, digest) = (bytes.len() as u64, Sha256::digest(bytes).into());
+    let state = State::Completed(Body::NotKept { cause: NotKept::TooLarge, size, digest });
+    Record { state, ..record.clone() }
 }
 
 /// Whether what is stored is what we sent.

@@ -1,10 +1,13 @@
 //! Results: kept as they are, or not kept and never run again for it.
 
 use crate::support::{DAY, SECOND, World};
-use semel::{Begin, Call, ErrorKind, How, MemoryStore, Once, OnceBuilder, Status};
+use semel::{
+    Begin, BoxFuture, Call, Clock, ErrorKind, Fence, HandlerError, How, Key, MemoryStore, Once, OnceBuilder,
+    Record, Status, Store, StoreError, StoreErrorKind, Stored, Swap, Timestamp,
+};
 use semel_testkit::ManualClock;
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
-use std::{cell::Cell, fmt::Debug};
+use std::{cell::Cell, fmt::Debug, sync::Arc};
 
 async fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(id: &str, value: impl Fn() -> T) {
     let world = World::new();
@@ -155,4 +158,58 @@ async fn bytes_come_back_as_bytes() {
         let Begin::Replay(replay) = call().begin().await.unwrap() else { panic!("it is done") };
         assert_eq!(replay.bytes().unwrap(), bytes);
     }
+}
+
+/// A store that takes no large records, as DynamoDB does not.
+struct Narrow(MemoryStore);
+
+impl Store for Narrow {
+    fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
+        self.0.load(key)
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expected: Option<Fence>,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<Swap, StoreError>> {
+        if format!("{record:?}").len() > 10_000 {
+            let refused = StoreError::new(StoreErrorKind::Refused, "narrow", "the record is too large");
+            return Box::pin(std::future::ready(Err(refused)));
+        }
+        self.0.swap(key, expected, record)
+    }
+
+    fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
+        self.0.purge(expired_at, limit)
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.0.clock()
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_for_the_store_completes_the_call_without_it() {
+    let once = Once::new(Narrow(MemoryStore::new()));
+    let (runs, charges) = (Cell::new(0), Cell::new(0));
+    let run = async || {
+        once.call("pay", "evt-1")
+            .run(async |lease| {
+                runs.set(runs.get() + 1);
+                let charge = lease.effect("charge").at_most_once();
+                let charged = async || {
+                    charges.set(charges.get() + 1);
+                    Ok::<_, HandlerError>(noise(20_000))
+                };
+                charge.run(charged).await.map_err(HandlerError::from)
+            })
+            .await
+    };
+    assert_eq!(run().await.unwrap().len(), 20_000, "the first caller gets it");
+    let error = run().await.unwrap_err();
+    assert_eq!((error.kind(), error.is_transient()), (ErrorKind::NotKept, false));
+    assert_eq!((runs.get(), charges.get()), (1, 1), "it ran again");
+    assert_eq!(once.get("pay", "evt-1").await.unwrap().unwrap().status(), Status::Completed);
 }
