@@ -76,8 +76,8 @@ struct Built {
 impl Built {
     fn new() -> Result<Self, Failure> {
         // Of the stores, those that need no server.
-        let features =
-            ["--workspace", "--features", "semel-core/__sabotage,semel/axum,semel/seal,semel/sqlite"];
+        const FEATURES: &str = "semel-core/__sabotage,semel/axum,semel/jmespath,semel/seal,semel/sqlite";
+        let features = ["--workspace", "--features", FEATURES];
         let list = ["nextest", "list", "--list-type", "binaries-only", "--message-format", "json"];
         let binaries = keep("sabotage-binaries.json", cargo(&list).args(features))?;
         let metadata = keep("sabotage-metadata.json", &mut cargo(&["metadata", "--format-version", "1"]))?;

@@ -29,7 +29,7 @@ const STORES: [Store; 6] = [
 /// The features of all stores, and what else is off unless asked for, as cargo wants them for the whole workspace.
 pub(crate) fn features() -> String {
     let stores = STORES.map(|it| format!("semel/{}", it.feature)).join(",");
-    format!("{stores},semel/axum,semel/seal,semel-testkit/servers")
+    format!("{stores},semel/axum,semel/jmespath,semel/seal,semel-testkit/lambda,semel-testkit/servers")
 }
 
 /// Each feature is enough for itself, and none brings another's crates.
@@ -88,13 +88,11 @@ impl StoreTests {
         let servers = Servers::start(&self.without)?;
         self.left_out.borrow_mut().extend(servers.missing());
         let left_out = self.left_out.borrow();
-        let mut command = cargo(&["nextest", "run", "-p", "semel", "--test", "stores", "--no-fail-fast"]);
+        let mut command = cargo(&["nextest", "run", "-p", "semel", "--no-fail-fast"]);
+        command.args(["--test", "stores", "--test", "lambda", "-E", &filter(&left_out)]);
         command.args(["--features", &tested_features(&left_out)]).envs(servers.variables());
         // Most of their time they wait for a lease to lapse or a timeout to pass.
         command.args(["--test-threads", "8"]);
-        if let Some(filter) = filter(&left_out) {
-            command.args(["-E", &filter]);
-        }
         run_command(&mut command)
     }
 
@@ -106,16 +104,19 @@ impl StoreTests {
     }
 }
 
-/// The features of the stores whose servers are there.
+/// The features of the stores whose servers are there, and of whose tests need one of them.
 fn tested_features(left_out: &[Kind]) -> String {
     let is_tested = |it: &&Store| !it.servers.iter().any(|server| left_out.contains(server));
-    STORES.iter().filter(is_tested).map(|it| it.feature).collect::<Vec<_>>().join(",")
+    let stores: Vec<_> = STORES.iter().filter(is_tested).map(|it| it.feature).collect();
+    format!("{},jmespath", stores.join(","))
 }
 
-/// Some tests need a server beyond the one of their feature; such tests are named after it.
-fn filter(left_out: &[Kind]) -> Option<String> {
+/// All tests of the stores, and those of functions that need a server; some need one beyond that of their feature, and
+/// are named after it.
+fn filter(left_out: &[Kind]) -> String {
+    let all = "binary_id(semel::stores) | test(/^dynamodb::/)".to_owned();
     let tests: Vec<_> = left_out.iter().map(|it| format!("test({})", it.name())).collect();
-    (!tests.is_empty()).then(|| format!("not ({})", tests.join(" | ")))
+    if tests.is_empty() { all } else { format!("({all}) and not ({})", tests.join(" | ")) }
 }
 
 #[cfg(test)]
@@ -133,8 +134,9 @@ mod tests {
 
     #[test]
     fn a_server_that_is_left_out_takes_its_feature_and_its_tests_with_it() {
-        assert_eq!(tested_features(&[Kind::Nats, Kind::Valkey]), "postgres,sqlite,redis,dynamodb,firestore");
-        assert_eq!(filter(&[Kind::Nats, Kind::Valkey]).as_deref(), Some("not (test(nats) | test(valkey))"));
-        assert_eq!(filter(&[]), None);
+        let left_out = [Kind::Nats, Kind::Valkey];
+        assert_eq!(tested_features(&left_out), "postgres,sqlite,redis,dynamodb,firestore,jmespath");
+        assert!(filter(&left_out).ends_with(" and not (test(nats) | test(valkey))"));
+        assert!(!filter(&[]).contains("not"));
     }
 }

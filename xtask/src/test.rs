@@ -67,16 +67,17 @@ fn tools() -> Result<bool, Failure> {
 
 /// What users get who ask for none of the features, or for one that is no store.
 fn bare_packages() -> Result<(), Failure> {
-    [("semel", ""), ("semel", "seal"), ("semel", "http"), ("semel", "axum"), ("semel-testkit", "")]
-        .iter()
-        .try_for_each(|(package, features)| {
-            let bare = ["-p", package, "--no-default-features", "--features", features];
-            run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
-        })
+    let of_semel = ["", "seal", "http", "axum", "lambda", "jmespath"].map(|it| ("semel", it));
+    let of_testkit = ["", "lambda"].map(|it| ("semel-testkit", it));
+    of_semel.iter().chain(&of_testkit).try_for_each(|(package, features)| {
+        let bare = ["-p", package, "--no-default-features", "--features", features];
+        run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
+    })
 }
 
 fn unit_tests(has_nextest: bool) -> Result<(), Failure> {
-    let all = ["--workspace", "--features", "semel/axum,semel/seal,semel/sqlite", "--no-fail-fast"];
+    let all =
+        ["--workspace", "--features", "semel/axum,semel/jmespath,semel/seal,semel/sqlite", "--no-fail-fast"];
     if has_nextest {
         return run_command(cargo(&["nextest", "run"]).args(all));
     }
@@ -90,7 +91,7 @@ fn examples() -> Result<(), Failure> {
         let mut command = cargo(&["run", "--quiet", "--package", &package, "--example", &example]);
         // SQLite is what a complete program can use without a server.
         if package == "semel" {
-            command.args(["--features", "axum,sqlite"]);
+            command.args(["--features", "axum,lambda,sqlite"]);
         }
         run_command(&mut command)?;
     }

@@ -342,6 +342,41 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a commit is not taken for a loss of the lease",
         caught_by: "binary_id(semel::http) & test(/^commit::/)",
     },
+    Sabotage {
+        name: "refused_result_is_unconfirmed",
+        breaks: "a result that the store does not take never makes a call run again",
+        caught_by: "binary_id(semel::it) & test(result::)",
+    },
+    Sabotage {
+        name: "frozen_time_is_ignored",
+        breaks: "a process that was frozen does not judge leases by the time it missed",
+        caught_by: "package(semel) & test(clock::tests)",
+    },
+    Sabotage {
+        name: "lambda_missing_key_runs",
+        breaks: "a function's event without a key is refused",
+        caught_by: "binary_id(semel::lambda) & test(events::)",
+    },
+    Sabotage {
+        name: "lambda_lease_ignores_deadline",
+        breaks: "a function's lease ends with its invocation",
+        caught_by: "binary_id(semel::lambda) & test(deadline::)",
+    },
+    Sabotage {
+        name: "lambda_batch_hides_failures",
+        breaks: "a failed record of a batch is delivered again",
+        caught_by: "binary_id(semel::lambda) & test(records::)",
+    },
+    Sabotage {
+        name: "lambda_kept_5xx",
+        breaks: "a response that says to try again is not kept",
+        caught_by: "binary_id(semel::lambda) & test(api::)",
+    },
+    Sabotage {
+        name: "lambda_fifo_goes_on",
+        breaks: "a message is not run before one of its group that failed",
+        caught_by: "binary_id(semel::lambda) & test(records::)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -5,6 +5,7 @@
 //! - [`ChaosStore`]: a store that fails before a write, loses the reply after it, and delays, by seed.
 //! - [`duplicate`]: delivers an event to a handler in every way, and reports effects that happened twice.
 //! - [`servers`]: a place of a test's own on a real database server.
+//! - [`lambda`]: the runtime API of AWS Lambda, for functions as the platform runs them.
 //! - [`FaultProxy`]: a line to such a server that breaks when the test says so.
 
 mod chaos;
@@ -13,6 +14,8 @@ pub mod conformance;
 #[cfg(feature = "duplicate")]
 pub mod duplicate;
 mod join;
+#[cfg(feature = "lambda")]
+pub mod lambda;
 #[cfg(feature = "servers")]
 mod proxy;
 #[cfg(feature = "servers")]

@@ -71,6 +71,7 @@ pub struct Call {
     is_fatal: Option<IsFatal>,
     body_bytes_max: usize,
     fails_open: bool,
+    has_deadline: bool,
 }
 
 impl Call {
@@ -89,6 +90,7 @@ impl Call {
             is_fatal: None,
             body_bytes_max: defaults.body_bytes_max,
             fails_open: false,
+            has_deadline: false,
         }
     }
 
@@ -119,6 +121,15 @@ impl Call {
     /// How long the holder may work undisturbed between renewals.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.terms.lease = lease;
+        self
+    }
+
+    /// The process is ended from outside after so long, whatever the handler does: the lease is that long, the
+    /// handler may use all of it, and nothing is renewed.
+    #[cfg(feature = "lambda")]
+    pub(crate) fn deadline(mut self, left: Duration) -> Self {
+        self.terms.lease = left;
+        self.has_deadline = true;
         self
     }
 
@@ -406,6 +417,14 @@ impl Call {
         self.fails_open || sabotage::is_on("unreachable_store_fails_open")
     }
 
+    /// A lease on nothing, for whoever asked by name to run without a key: no store is asked.
+    #[cfg(feature = "lambda")]
+    pub(crate) fn begin_unprotected(self) -> Result<Lease, Error> {
+        let (key, call) = self.described()?;
+        let scope = self.once.driver.store.scope(&key);
+        Ok(self.unprotected(key, &call, scope))
+    }
+
     fn unprotected(self, key: Key, call: &call::Call, scope: Scope) -> Lease {
         Lease::unprotected(self.granted(key, scope), call)
     }
@@ -417,6 +436,7 @@ impl Call {
             terms: self.terms,
             is_fatal: self.is_fatal,
             body_bytes_max: self.body_bytes_max,
+            has_deadline: self.has_deadline,
             scope,
         }
     }

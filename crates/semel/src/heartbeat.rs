@@ -6,16 +6,18 @@
 //! 3. When four fifths of the lease are over without a confirmed renewal, the holder stops, because soon
 //!    somebody else may start. This is looked at before the work is polled, so a process that was paused for
 //!    longer than its lease wakes up to stop.
-//! 4. Once an outcome was written in a transaction, nothing is renewed: the transaction may have the record locked, and
+//! 4. A lease that lasts until the process is ended from outside is not renewed, and the work may go on to its
+//!    end: a successor would have to wait for longer than it needs, and no answer would be lost by stopping.
+//! 5. Once an outcome was written in a transaction, nothing is renewed: the transaction may have the record locked, and
 //!    its commit supersedes nobody. It has what is left of the lease.
-//! 5. It runs in the task of the work itself. Work that is done when it is first polled costs no timer.
+//! 6. It runs in the task of the work itself. Work that is done when it is first polled costs no timer.
 //!
 //! It does not end the call: dropped work is a crash, and the next holder takes over.
 
 use crate::{
     driver::{Write, Written},
     error::Error,
-    lease::{Held, Lease, Renewal},
+    lease::{Granted, Held, Lease, Renewal},
 };
 use semel_core::{BoxFuture, call, sabotage};
 use std::{
@@ -70,6 +72,11 @@ impl Lease {
     /// Renews until the lease is lost, and says how.
     async fn beat(&self) -> Error {
         let clock = &self.inner.granted.once.driver.clock;
+        if self.inner.granted.has_deadline {
+            let end = self.stop_at(&self.state());
+            clock.sleep(end.saturating_sub(clock.monotonic())).await;
+            return self.lapsed();
+        }
         loop {
             let held = self.state().clone();
             let third = held.since + self.inner.granted.terms.lease / 3;
@@ -138,7 +145,8 @@ impl Lease {
 
     /// When the holder stops if it was not renewed.
     fn stop_at(&self, held: &Held) -> Duration {
-        held.since + self.inner.granted.terms.lease * 4 / 5
+        let Granted { terms, has_deadline, .. } = &self.inner.granted;
+        held.since + if *has_deadline { terms.lease } else { terms.lease * 4 / 5 }
     }
 
     pub(crate) fn is_over(&self) -> bool {

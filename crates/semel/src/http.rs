@@ -74,6 +74,15 @@ mod stored;
 mod unfinished;
 mod verdict;
 
+#[cfg(feature = "lambda")]
+pub(crate) use self::{
+    caller::CallerId,
+    fingerprint::{Asked, fingerprint},
+    headers::{Kept as HeaderList, is_own},
+    key::key_of,
+    route::part_of,
+    verdict::is_retryable,
+};
 pub use body::Body;
 pub use caller::{Caller, Teller};
 pub use headers::REPLAY_HEADERS;

@@ -67,6 +67,8 @@ pub(crate) struct Granted {
     pub(crate) terms: Terms,
     pub(crate) is_fatal: Option<IsFatal>,
     pub(crate) body_bytes_max: usize,
+    /// Whether the process is ended from outside before the lease is: nothing is renewed then.
+    pub(crate) has_deadline: bool,
     /// As it is counted under.
     pub(crate) scope: Scope,
 }

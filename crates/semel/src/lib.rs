@@ -54,6 +54,7 @@
 //! - [`HandlerError`] is how a handler fails, and [`Error`] what the caller is told.
 //! - [`Call::begin`] and [`Lease::hold`] are for those who drive a call by hand.
 //! - [`Once::get`], [`Once::resolve`] and [`Once::forget`] are for operators.
+//! - `lambda` (feature `lambda`) wraps functions of AWS Lambda.
 //! - [`service`] puts it all around a tower service.
 //! - [`Call::run_in`] and [`Lease::complete_in`] commit an outcome with the user's own rows.
 //! - [`observe`] lists what is counted and traced.
@@ -83,6 +84,8 @@ mod handler_error;
 mod heartbeat;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "lambda")]
+pub mod lambda;
 mod lease;
 mod nonce;
 pub mod observe;

@@ -15,6 +15,13 @@ pub(crate) fn holder() -> Holder {
     Holder(start.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed).into()))
 }
 
+/// As [`holder`], drawn for this claim alone: for processes that are started many times from one snapshot, whose
+/// memory they then share.
+#[cfg(feature = "lambda")]
+pub(crate) fn unshared_holder() -> Holder {
+    Holder(random())
+}
+
 fn random() -> u128 {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system has random numbers");

@@ -50,7 +50,7 @@ pub struct Teller(Arc<Tell>);
 
 /// The hash of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct CallerId(pub(super) [u8; 32]);
+pub(crate) struct CallerId(pub(crate) [u8; 32]);
 
 impl Caller {
     /// As the function says, from what the layers above have put into the request; `None` is no caller.
@@ -59,7 +59,7 @@ impl Caller {
     }
 
     /// Who sent this, if anybody did.
-    pub(super) fn identify(&self, parts: &Parts) -> Option<CallerId> {
+    pub(crate) fn identify(&self, parts: &Parts) -> Option<CallerId> {
         if sabotage::is_on("http_caller_is_not_in_scope") {
             return Some(CallerId([0; 32]));
         }

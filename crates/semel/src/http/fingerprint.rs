@@ -12,15 +12,15 @@ use ::http::{HeaderMap, HeaderName, header::CONTENT_TYPE};
 use semel_core::{fingerprint::Fingerprint, sabotage};
 
 /// What of a request's head is compared.
-pub(super) struct Asked<'a> {
-    pub(super) method: &'a str,
-    pub(super) route: &'a str,
-    pub(super) path_and_query: &'a str,
-    pub(super) headers: &'a HeaderMap,
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) route: &'a str,
+    pub(crate) path_and_query: &'a str,
+    pub(crate) headers: &'a HeaderMap,
 }
 
 /// Of this request, with these headers and this body.
-pub(super) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8]) -> Fingerprint {
+pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8]) -> Fingerprint {
     let mut preimage = Vec::with_capacity(256);
     for part in [asked.method, asked.route, asked.path_and_query] {
         put(&mut preimage, part.as_bytes());

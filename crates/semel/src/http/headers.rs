@@ -71,17 +71,17 @@ pub(super) fn strip_own(headers: &mut HeaderMap) {
     }
 }
 
-fn is_own(name: &HeaderName) -> bool {
+pub(crate) fn is_own(name: &HeaderName) -> bool {
     *name == IDEMPOTENCY_REPLAYED || name.as_str().starts_with(OWN_PREFIX)
 }
 
 /// Which headers of a response are kept.
 #[derive(Clone, Debug)]
-pub(super) struct Kept(Vec<HeaderName>);
+pub(crate) struct Kept(Vec<HeaderName>);
 
 impl Kept {
     /// Those of the list that may be.
-    pub(super) fn new(names: impl IntoIterator<Item = HeaderName>) -> Self {
+    pub(crate) fn new(names: impl IntoIterator<Item = HeaderName>) -> Self {
         let mut names: Vec<_> = names.into_iter().filter(may_be_kept).collect();
         names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
         names.dedup();
@@ -89,7 +89,7 @@ impl Kept {
     }
 
     /// The kept headers of a response, in their order.
-    pub(super) fn of<'a>(
+    pub(crate) fn of<'a>(
         &'a self,
         headers: &'a HeaderMap,
         is_head: bool,

@@ -18,10 +18,10 @@ pub const KEY_BYTES_MAX: usize = 255;
 
 /// A key that is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct NoKey;
+pub(crate) struct NoKey;
 
 /// The request's key, if it has one.
-pub(super) fn key_of(headers: &HeaderMap, is_strict: bool) -> Result<Option<String>, NoKey> {
+pub(crate) fn key_of(headers: &HeaderMap, is_strict: bool) -> Result<Option<String>, NoKey> {
     let mut values = headers.get_all(&IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() && !sabotage::is_on("http_two_keys_accepted") {

@@ -35,7 +35,7 @@ fn uri_of(parts: &Parts) -> &Uri {
 }
 
 /// Text as a part of a key, whatever it is.
-pub(super) fn part_of(text: &str) -> Part {
+pub(crate) fn part_of(text: &str) -> Part {
     let is_plain =
         text.len() <= TEXT_BYTES_MAX && !text.trim().is_empty() && !text.chars().any(char::is_control);
     if is_plain { Part::Text(text.to_owned()) } else { Part::Bytes(Sha256::digest(text).to_vec()) }

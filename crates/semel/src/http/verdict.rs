@@ -77,7 +77,7 @@ pub(super) fn verdict(parts: &mut Parts, stores_errors: bool) -> Verdict {
     if is_kept { Verdict::Kept } else { Verdict::Released }
 }
 
-fn is_retryable(status: StatusCode) -> bool {
+pub(crate) fn is_retryable(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 

@@ -191,6 +191,12 @@ impl Observed {
         trace::unopened(key, why);
     }
 
+    /// A record of a batch is to be delivered again; its answer tells nobody why.
+    #[cfg(feature = "lambda")]
+    pub(crate) fn record_failed(id: &str, why: &lambda_runtime::Diagnostic) {
+        trace::record_failed(id, why);
+    }
+
     /// An operator changed something.
     pub(crate) fn audit(receipt: &Receipt) {
         count::audited(receipt.change);

@@ -50,6 +50,12 @@ mod to {
         error!(target: "semel", %key, %why, "a result did not open");
     }
 
+    #[cfg(feature = "lambda")]
+    pub(in crate::observe) fn record_failed(id: &str, why: &lambda_runtime::Diagnostic) {
+        let lambda_runtime::Diagnostic { error_type, error_message } = why;
+        warn!(target: "semel", record = id, error_type, error_message, "a record is to be delivered again");
+    }
+
     pub(in crate::observe) fn audited(receipt: &Receipt) {
         let Receipt { key, change, by, why, fence, .. } = receipt;
         info!(target: "semel::audit", %key, change, by, why, %fence, "an operator changed a record");
@@ -69,6 +75,8 @@ mod to {
     pub(in crate::observe) fn answered(_: &Key, _: Answer, _: bool) {}
     pub(in crate::observe) fn ended(_: &Key, _: End) {}
     pub(in crate::observe) fn unopened(_: &Key, _: &Unopened) {}
+    #[cfg(feature = "lambda")]
+    pub(in crate::observe) fn record_failed(_: &str, _: &lambda_runtime::Diagnostic) {}
     pub(in crate::observe) fn audited(_: &Receipt) {}
 
     pub(crate) fn in_span<F: Future>(_: &Lease, work: F) -> impl Future<Output = F::Output> {
@@ -77,4 +85,6 @@ mod to {
 }
 
 pub(crate) use to::in_span;
+#[cfg(feature = "lambda")]
+pub(super) use to::record_failed;
 pub(super) use to::{answered, audited, ended, store_failed, unopened};

@@ -1,0 +1,263 @@
+//! Functions in processes of their own, run by the real `lambda_runtime`, which asks a local runtime API.
+//!
+//! A child tells what it does through a pipe, as it does it, so that the oracle is outside of what is killed.
+
+use lambda_runtime::LambdaEvent;
+use semel::{
+    HandlerError, OnBusy, Once,
+    lambda::{self, NamedError, Pick},
+};
+use semel_testkit::lambda::{Answer, Invocation, RuntimeApi};
+use serde::Deserialize;
+use std::{
+    fmt::Display,
+    io::{BufRead, BufReader, Write},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+const CHILD: &str = "SEMEL_LAMBDA_CHILD";
+/// How long a child may take to say something before the test has failed: it shares its cores with compilers.
+const SAY_MAX: Duration = Duration::from_mins(1);
+
+/// Does nothing, unless it was started by a test below.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(CHILD) else { return };
+    let (role, place) = role.split_once('@').unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        // A killed process leaves a store that opens.
+        let embedded = async || Once::builder().on_busy(OnBusy::Reject).open(place).await.unwrap();
+        match role {
+            "orders" => orders(embedded().await).await,
+            "messages" => messages(embedded().await).await,
+            #[cfg(feature = "dynamodb")]
+            "dynamodb" => orders(crate::dynamodb::once_at(place)).await,
+            other => panic!("no role is called {other}"),
+        }
+    });
+}
+
+#[derive(Deserialize)]
+struct Order {
+    id: String,
+    #[serde(default)]
+    wish: String,
+}
+
+async fn orders(once: Once) {
+    let function =
+        lambda::events(once, Pick::event_id()).handler(async |event: LambdaEvent<Order>, lease| {
+            let Order { id, wish } = event.payload;
+            tell(&format!("run {id} attempt {}", lease.attempt()));
+            let charge = lease.effect("charge").at_most_once();
+            charge
+                .run(async || {
+                    tell(&format!("charge {id}"));
+                    Ok::<_, HandlerError>(())
+                })
+                .await?;
+            match wish.as_str() {
+                "hang" if lease.attempt() == 1 => {
+                    tell("hang");
+                    std::future::pending().await
+                }
+                "panic" => panic!("as it was wished"),
+                "fail" if lease.attempt() == 1 => Err("not now".into()),
+                "decline" => Err(HandlerError::fatal(NamedError::new("CardDeclined", "the bank said no"))),
+                // Seeded, and nothing that could be compressed.
+                "flood" => {
+                    let mut dice = fastrand::Rng::with_seed(7);
+                    Ok((0..7_000_000).map(|_| dice.alphanumeric()).collect())
+                }
+                _ => Ok(format!("{id} after {}", lease.attempt())),
+            }
+        });
+    lambda_runtime::run(function).await.unwrap();
+}
+
+#[derive(Deserialize)]
+struct Message {
+    body: String,
+}
+
+async fn messages(once: Once) {
+    let function = lambda::records(once).handler(async |record: LambdaEvent<Message>, lease| {
+        tell(&format!("run {} attempt {}", record.payload.body, lease.attempt()));
+        match record.payload.body.as_str() {
+            "fail" if lease.attempt() == 1 => Err("not now".into()),
+            _ => Ok(()),
+        }
+    });
+    lambda_runtime::run(function).await.unwrap();
+}
+
+/// One write of one line, straight to the pipe: it is told even if the process dies right after.
+fn tell(line: &str) {
+    std::io::stderr().write_all(format!("told {line}\n").as_bytes()).expect("the parent listens");
+}
+
+/// A function in a process of its own; it ends with this.
+pub(crate) struct Process {
+    child: Child,
+    said: mpsc::Receiver<String>,
+}
+
+impl Process {
+    /// One with this role, whose records are in this place.
+    pub(crate) fn start(api: &RuntimeApi, role: &str, place: impl Display) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["runtime::child", "--exact", "--nocapture"])
+            .env(CHILD, format!("{role}@{place}"))
+            .envs(api.environment("orders"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (say, said) = mpsc::channel();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                match line.strip_prefix("told ") {
+                    Some(line) => drop(say.send(line.to_owned())),
+                    None => eprintln!("child: {line}"),
+                }
+            }
+        });
+        Self { child, said }
+    }
+
+    /// The next thing that it says.
+    pub(crate) fn says(&self) -> String {
+        self.said.recv_timeout(SAY_MAX).expect("the function says something")
+    }
+
+    /// Kills it as nothing can be survived; gives what it said until then, and nobody asked for.
+    pub(crate) fn kill(mut self) -> Vec<String> {
+        self.end();
+        self.said.iter().collect()
+    }
+
+    fn end(&mut self) {
+        // It may be dead already.
+        let _dead = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+pub(crate) fn response(json: &str) -> Answer {
+    Answer::Response(json.to_owned())
+}
+
+fn error(error_type: &str, message: &str) -> Answer {
+    Answer::Error { error_type: error_type.to_owned(), message: message.to_owned() }
+}
+
+pub(crate) fn order(id: &str, wish: &str) -> Invocation {
+    let event = format!(r#"{{"id": "{id}", "wish": "{wish}"}}"#);
+    Invocation::new(event).timeout(Duration::from_mins(5))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_real_runtime_gets_each_answer_once_and_again() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let process = Process::start(&api, "orders", directory.path().display());
+    for _delivery in 0..2 {
+        assert_eq!(api.invoke(order("1", "")).await, response(r#""1 after 1""#));
+    }
+    assert_eq!(api.invoke(order("2", "fail")).await, error("HandlerError", "not now"));
+    for _delivery in 0..2 {
+        assert_eq!(api.invoke(order("2", "fail")).await, response(r#""2 after 2""#), "Lambda retried");
+    }
+    for _delivery in 0..3 {
+        assert_eq!(api.invoke(order("3", "decline")).await, error("CardDeclined", "the bank said no"));
+    }
+    assert_eq!(api.invoke(r#"{"id": "3", "wish": "other"}"#).await.error_type(), "Semel.Mismatch");
+    assert_eq!(api.invoke(r#"{"wish": ""}"#).await.error_type(), "Semel.KeyRequired");
+    assert_eq!(api.invoke(r#"{"id": 4}"#).await.error_type(), "Semel.InvalidEvent");
+    let expected = [
+        "run 1 attempt 1",
+        "charge 1",
+        "run 2 attempt 1",
+        "charge 2",
+        "run 2 attempt 2",
+        "run 3 attempt 1",
+        "charge 3",
+    ];
+    assert_eq!(process.kill(), expected);
+    assert!(api.init_errors().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_is_killed_half_way_charges_once() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let process = Process::start(&api, "orders", directory.path().display());
+    let invocation = order("1", "hang");
+    let mut sent = api.send(invocation.clone());
+    sent.taken().await;
+    assert_eq!([process.says(), process.says(), process.says()], ["run 1 attempt 1", "charge 1", "hang"]);
+    assert!(process.kill().is_empty());
+
+    // Lambda retries, in another process. The store was the dead one's, so nobody has to wait for its lease.
+    let process = Process::start(&api, "orders", directory.path().display());
+    for _delivery in 0..2 {
+        assert_eq!(api.invoke(invocation.clone()).await, response(r#""1 after 2""#));
+    }
+    assert_eq!(process.kill(), ["run 1 attempt 2"], "the charge is not repeated");
+
+    let process = Process::start(&api, "orders", directory.path().display());
+    assert_eq!(api.invoke(invocation).await, response(r#""1 after 2""#), "and a third one remembers");
+    assert!(process.kill().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_a_crash_and_the_process_goes_on() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let process = Process::start(&api, "orders", directory.path().display());
+    assert!(
+        matches!(api.invoke(order("1", "panic")).await, Answer::Error { message, .. } if message.contains("panicked"))
+    );
+    assert_eq!(api.invoke(order("1", "panic")).await.error_type(), "Semel.InProgress", "its lease stands");
+    assert_eq!(api.invoke(order("2", "")).await, response(r#""2 after 1""#));
+    assert_eq!(process.kill(), ["run 1 attempt 1", "charge 1", "run 2 attempt 1", "charge 2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_lambda_does_not_take_is_not_run_again_for() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let process = Process::start(&api, "orders", directory.path().display());
+    assert_eq!(api.invoke(order("1", "flood")).await.error_type(), "Function.ResponseSizeTooLarge");
+    assert_eq!(api.invoke(order("1", "flood")).await.error_type(), "Semel.NotKept");
+    assert_eq!(process.kill(), ["run 1 attempt 1", "charge 1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_answered_in_parts() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let process = Process::start(&api, "messages", directory.path().display());
+    let message = |id: &str, body: &str| {
+        format!(r#"{{"messageId": "{id}", "body": "{body}", "eventSource": "aws:sqs"}}"#)
+    };
+    let batch = format!(
+        r#"{{"Records": [{}, {}, {}]}}"#,
+        message("1", "one"),
+        message("2", "fail"),
+        message("3", "two")
+    );
+    let answer = api.invoke(batch.as_str()).await;
+    assert_eq!(answer, response(r#"{"batchItemFailures":[{"itemIdentifier":"2"}]}"#));
+    assert_eq!(api.invoke(batch.as_str()).await, response(r#"{"batchItemFailures":[]}"#));
+    assert_eq!(
+        process.kill(),
+        ["run one attempt 1", "run fail attempt 1", "run two attempt 1", "run fail attempt 2"]
+    );
+}
