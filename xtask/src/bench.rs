@@ -21,6 +21,11 @@ pub(crate) fn http(arguments: &[&str]) -> Result<(), Failure> {
     run(cargo(&["run"]).args(build).args(arguments))
 }
 
+/// Measures what the proxy costs a request without a key, beside a minimal one.
+pub(crate) fn proxy(arguments: &[&str]) -> Result<(), Failure> {
+    example("semel-server", "bench-proxy", arguments)
+}
+
 /// Measures the SQL stores, beside plain SQL.
 pub(crate) fn sql(arguments: &[&str]) -> Result<(), Failure> {
     on_server(Kind::Postgres, "postgres,sqlite", "bench-sql", arguments)

@@ -34,6 +34,7 @@ Commands:
   bench embedded …   measures the embedded store; what follows is passed on (`--help` lists it)
   bench service      measures what the tower layer adds to a call, on the memory store
   bench http …       measures what `Idempotency-Key` costs an axum route; what follows is passed on (`--help` lists it)
+  bench proxy …      measures what `semel proxy` costs a request without a key, beside a minimal proxy
   bench sql …        measures the SQL stores beside plain SQL: `sqlite`, `postgres`, `postgres-size`, or all
   bench redis        measures the Redis store beside bare scripts
   help               this text
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         ["bench", "embedded", ref rest @ ..] => bench::embedded(rest),
         ["bench", "service", ref rest @ ..] => bench::service(rest),
         ["bench", "http", ref rest @ ..] => bench::http(rest),
+        ["bench", "proxy", ref rest @ ..] => bench::proxy(rest),
         ["bench", "sql", ref rest @ ..] => bench::sql(rest),
         ["bench", "redis", ref rest @ ..] => bench::redis(rest),
         ["help" | "--help" | "-h"] => {

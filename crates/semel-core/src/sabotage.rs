@@ -343,6 +343,56 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::http) & test(/^commit::/)",
     },
     Sabotage {
+        name: "listen_accepts_bare_line_feed",
+        breaks: "a request that can be read in two ways is refused",
+        caught_by: "binary_id(semel-server::it) & test(/^hostile::nothing_can_be_read/)",
+    },
+    Sabotage {
+        name: "listen_waits_for_first_byte",
+        breaks: "a client that says nothing is not waited for",
+        caught_by: "binary_id(semel-server::it) & test(/^hostile::a_client_that_says_nothing/)",
+    },
+    Sabotage {
+        name: "listen_waits_for_heads",
+        breaks: "a head that does not end is not waited for",
+        caught_by: "binary_id(semel-server::it) & test(/^hostile::a_head_that_does_not_end/)",
+    },
+    Sabotage {
+        name: "log_shows_keys",
+        breaks: "a key is never written to a log",
+        caught_by: "binary_id(semel-server::it) & test(/^logs::no_secret/)",
+    },
+    Sabotage {
+        name: "proxy_follows_redirects",
+        breaks: "no redirect is followed",
+        caught_by: "binary_id(semel-server::it) & test(/^pass::an_answer_passes/)",
+    },
+    Sabotage {
+        name: "proxy_forwards_connection_headers",
+        breaks: "what `Connection` names stays on its connection",
+        caught_by: "binary_id(semel-server::it) & test(/^pass::what_belongs_to_a_connection/)",
+    },
+    Sabotage {
+        name: "proxy_logs_query",
+        breaks: "a query is never written to a log",
+        caught_by: "binary_id(semel-server::it) & test(/^logs::no_secret/)",
+    },
+    Sabotage {
+        name: "proxy_releases_lost_request",
+        breaks: "what the upstream may have got is not sent again while its lease stands",
+        caught_by: "binary_id(semel-server::it) & test(/^lost::a_request_that_takes_too_long/)",
+    },
+    Sabotage {
+        name: "proxy_retries_sent_request",
+        breaks: "what the upstream may have got is not sent again by itself",
+        caught_by: "binary_id(semel-server::it) & test(/^lost::a_request_without_a_key/)",
+    },
+    Sabotage {
+        name: "proxy_trusts_client_forwarded",
+        breaks: "a client does not say who it is",
+        caught_by: "binary_id(semel-server::it) & test(/^pass::the_upstream_learns/)",
+    },
+    Sabotage {
         name: "refused_result_is_unconfirmed",
         breaks: "a result that the store does not take never makes a call run again",
         caught_by: "binary_id(semel::it) & test(result::)",

@@ -1,0 +1,47 @@
+//! The command line.
+//!
+//! 1. What was typed is read first, and given a meaning after: the same functions read the file.
+//! 2. What cannot be meant is told in one line, with one remedy, and ends with 2.
+//! 3. Data goes to standard output, everything else to standard error.
+
+mod check;
+mod proxy;
+mod wrong;
+
+use crate::exit::Failure;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+/// What was typed.
+#[derive(Parser, Debug)]
+#[command(
+    name = "semel",
+    version,
+    about = "Every event takes effect once.",
+    disable_help_subcommand = true,
+    after_help = "`semel COMMAND --help` says what each of them takes."
+)]
+struct Typed {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Puts idempotency keys in front of any HTTP service
+    Proxy(Box<proxy::Typed>),
+    /// Looks at a configuration file, and starts nothing
+    Check(check::Typed),
+}
+
+/// Does what was typed.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    let typed = match Typed::try_parse_from(arguments) {
+        Ok(typed) => typed,
+        Err(error) => return wrong::told(&error),
+    };
+    match typed.command {
+        Command::Proxy(typed) => proxy::run(&typed),
+        Command::Check(typed) => check::run(&typed),
+    }
+}

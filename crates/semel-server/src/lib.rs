@@ -1,0 +1,32 @@
+//! The `semel` program, as a library: what its commands share.
+//!
+//! - [`cli`]: what was typed, and what it means; [`exit`]: how a command ends.
+//! - [`config`]: the file.
+//! - [`listen`]: connections in, requests out.
+//! - [`proxy`]: `semel proxy`.
+//! - [`store_url`]: where records are kept.
+//! - [`log`]: what is written to standard error.
+//!
+//! Applications use the crate `semel` instead.
+
+pub mod cli;
+pub mod config;
+pub mod exit;
+pub mod listen;
+pub mod log;
+pub mod problem;
+pub mod proxy;
+pub mod store_url;
+
+use std::{ffi::OsString, process::ExitCode};
+
+/// Does what was typed.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match cli::run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{failure}");
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! One connection, from its first byte to its last.
+
+use super::{
+    Limits, Peer, Stop,
+    accept::Door,
+    inspect::Inspector,
+    io::Inspected,
+    preface::{Preface, preface},
+    watch::{Connection, InFlight, Overdue, Watch},
+};
+use crate::problem::{Problem, to_http1};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::{body::Incoming, service::Service};
+use hyper_util::rt::TokioIo;
+use semel::http::ProblemBase;
+use semel_core::sabotage;
+use std::{
+    error::Error as StdError,
+    future::poll_fn,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{sleep_until, timeout},
+};
+
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// How much is read at once to tell the protocol; most requests fit.
+const FIRST_BYTES: usize = 4 * 1024;
+/// How long a connection that has said nothing is still waited for when it is time to stop.
+const LAST_BYTE: Duration = Duration::from_millis(500);
+/// How long, and how much, a refused client may go on sending until its answer is thrown away.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// Serves one connection to its end.
+pub(super) async fn run<S, B>(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    held: Arc<dyn Send + Sync>,
+    door: Arc<Door<S>>,
+    stop: Stop,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    let Some((first, protocol)) = first_bytes(&mut stream, &door.limits, stop.clone()).await else { return };
+    let watch = Arc::new(Watch::new(Arc::clone(&door.limits), Instant::now()));
+    let connection = Connection::new(Arc::clone(&watch), held);
+    let service = Tracked { inner: door.service.clone(), peer: Peer(peer), connection };
+    match protocol {
+        Preface::Http2 => {
+            let io = Inspected::new(stream, first, None, Arc::clone(&watch));
+            let mut serving = pin!(door.http2.serve_connection(TokioIo::new(io), service));
+            let driven = Driven { watch: &watch, stop };
+            driven
+                .drive(|cx, told| {
+                    if told == Told::Stop {
+                        serving.as_mut().graceful_shutdown();
+                    }
+                    serving.as_mut().poll(cx)
+                })
+                .await;
+        }
+        Preface::Http1 | Preface::Undecided => {
+            let inspector = Inspector::new(Arc::clone(&door.limits));
+            let io = Inspected::new(stream, first, Some(inspector), Arc::clone(&watch));
+            let mut serving = door.http1.serve_connection(TokioIo::new(io), service).with_upgrades();
+            let driven = Driven { watch: &watch, stop };
+            let overdue = driven
+                .drive(|cx, told| {
+                    let mut serving = Pin::new(&mut serving);
+                    if told == Told::Stop {
+                        serving.as_mut().graceful_shutdown();
+                    }
+                    serving.poll(cx)
+                })
+                .await;
+            if let Some(parts) = serving.into_parts() {
+                end(parts.io.into_inner(), overdue, &watch, &door.problems).await;
+            }
+        }
+    }
+}
+
+/// What a connection begins with; nothing if it says nothing in time.
+async fn first_bytes(stream: &mut TcpStream, limits: &Limits, mut stop: Stop) -> Option<(Vec<u8>, Preface)> {
+    let mut first = Vec::with_capacity(FIRST_BYTES);
+    let first_byte =
+        if sabotage::is_on("listen_waits_for_first_byte") { limits.head * 100 } else { limits.first_byte };
+    let reading = timeout(first_byte, stream.read_buf(&mut first));
+    let mut reading = pin!(reading);
+    let read = tokio::select! {
+        read = &mut reading => read,
+        // What was sent before that may still be on its way.
+        () = stop.requested() => timeout(LAST_BYTE, reading).await.ok()?,
+    };
+    if read.ok()?.ok()? == 0 {
+        return None;
+    }
+    let deadline = Instant::now() + limits.head;
+    loop {
+        match preface(&first) {
+            Preface::Undecided => {}
+            decided => return Some((first, decided)),
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if timeout(left, stream.read_buf(&mut first)).await.ok()?.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// What the one who serves is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// Once: finish what is under way.
+    Stop,
+}
+
+/// Drives a connection, and looks at the clock.
+struct Driven<'a> {
+    watch: &'a Watch,
+    stop: Stop,
+}
+
+impl Driven<'_> {
+    /// Polls until it is done, or takes too long.
+    async fn drive<E>(
+        mut self,
+        mut serve: impl FnMut(&mut Context<'_>, Told) -> Poll<Result<(), E>>,
+    ) -> Option<Overdue> {
+        let mut is_told = false;
+        let mut stopping = pin!(self.stop.requested());
+        let mut alarm = pin!(sleep_until(Instant::now().into()));
+        poll_fn(|cx| {
+            // What went wrong with a connection is its client's to know.
+            if serve(cx, Told::Nothing).is_ready() {
+                return Poll::Ready(None);
+            }
+            // After that: what has come by now is under way, and is finished.
+            if !is_told && stopping.as_mut().poll(cx).is_ready() {
+                is_told = true;
+                if serve(cx, Told::Stop).is_ready() {
+                    return Poll::Ready(None);
+                }
+            }
+            loop {
+                let look_at = match self.watch.look(Instant::now()) {
+                    Ok(at) => at.into(),
+                    Err(overdue) => return Poll::Ready(Some(overdue)),
+                };
+                // An alarm that is too early costs a look; one that is too late would be missed.
+                if alarm.is_elapsed() || look_at < alarm.deadline() {
+                    alarm.as_mut().reset(look_at);
+                }
+                if alarm.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Tells the client why, if nothing else is being said, and lets it read that.
+async fn end(io: Inspected, overdue: Option<Overdue>, watch: &Watch, problems: &ProblemBase) {
+    let refused = io.refused().or(match overdue {
+        Some(Overdue::Head) => Some(Problem::REQUEST_TIMEOUT),
+        Some(Overdue::Idle | Overdue::Write) | None => None,
+    });
+    let (is_idle, is_in_body) = (watch.is_idle(), watch.is_in_body());
+    let mut stream = io.into_stream();
+    match refused {
+        Some(problem) if is_idle => {
+            let answer = to_http1(&problem, problems);
+            let told = timeout(LINGER_MAX, async {
+                stream.write_all(&answer).await?;
+                stream.shutdown().await
+            });
+            if told.await.is_ok_and(|it| it.is_ok()) {
+                linger(&mut stream).await;
+            }
+        }
+        // The answer came before the whole request: it is lost if the rest finds nobody.
+        None if is_in_body && overdue.is_none() => linger(&mut stream).await,
+        Some(_) | None => {}
+    }
+}
+
+/// Throws away what still comes, for a while.
+async fn linger(stream: &mut TcpStream) {
+    let mut thrown_away = 0;
+    let mut buffer = vec![0; 16 * 1024];
+    // However it ends, it ends.
+    let _ = timeout(LINGER_MAX, async {
+        while thrown_away < LINGER_BYTES_MAX {
+            match stream.read(&mut buffer).await {
+                Ok(0) | Err(_) => break,
+                Ok(read) => thrown_away += read,
+            }
+        }
+    })
+    .await;
+}
+
+/// The service of one connection: tells each request whom it is from, and notes when it ends.
+#[derive(Clone, Debug)]
+pub struct Tracked<T> {
+    inner: T,
+    peer: Peer,
+    connection: Connection,
+}
+
+impl<S, B> Service<Request<Incoming>> for Tracked<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<TrackedBody<B>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let in_flight = self.connection.begin();
+        request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.connection.clone());
+        let answered = self.inner.call(request);
+        Box::pin(async move { Ok(answered.await?.map(|body| TrackedBody { body, _in_flight: in_flight })) })
+    }
+}
+
+/// The body of an answer; its request is under way until this is dropped.
+#[derive(Debug)]
+pub struct TrackedBody<B> {
+    body: B,
+    _in_flight: InFlight,
+}
+
+impl<B: Body + Unpin> Body for TrackedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

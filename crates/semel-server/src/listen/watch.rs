@@ -1,0 +1,197 @@
+//! What a connection is doing, and whether it takes too long.
+//!
+//! 1. The moments are noted by whoever reads and writes; whoever drives the connection asks when to look again.
+//! 2. A connection with a request under way is in no hurry: bodies and answers have limits of their own.
+
+use super::{Limits, inspect::Phase};
+use semel_core::sabotage;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Instant,
+};
+
+/// One connection, as its requests know it: in their extensions.
+#[derive(Clone)]
+pub struct Connection {
+    pub(super) watch: Arc<Watch>,
+    /// Its place among all connections; whoever has one of these keeps it.
+    _held: Arc<dyn Send + Sync>,
+}
+
+impl Connection {
+    pub(super) fn new(watch: Arc<Watch>, held: Arc<dyn Send + Sync>) -> Self {
+        Self { watch, _held: held }
+    }
+
+    /// From here on the bytes are no HTTP: it was upgraded to something else.
+    pub fn upgrade(&self) {
+        self.watch.state().is_raw = true;
+    }
+
+    /// A request begins; it ends when what is given is dropped.
+    pub fn begin(&self) -> InFlight {
+        self.watch.state().in_flight += 1;
+        InFlight(Arc::clone(&self.watch))
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
+/// A request that is under way.
+pub struct InFlight(Arc<Watch>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.in_flight -= 1;
+        state.idle_since = Instant::now();
+    }
+}
+
+impl fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InFlight")
+    }
+}
+
+/// What a connection is doing.
+pub(super) struct Watch {
+    limits: Arc<Limits>,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    /// When the head began that is being read.
+    head_since: Instant,
+    /// When the last request ended, or the connection began.
+    idle_since: Instant,
+    /// How many requests are under way.
+    in_flight: usize,
+    /// Since when the peer has not read.
+    blocked_since: Option<Instant>,
+    is_raw: bool,
+}
+
+/// What takes too long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Overdue {
+    /// A head has begun, and does not end.
+    Head,
+    /// Nothing is said.
+    Idle,
+    /// Nothing is read.
+    Write,
+}
+
+impl Watch {
+    pub(super) fn new(limits: Arc<Limits>, now: Instant) -> Self {
+        let state = State {
+            phase: Phase::Between,
+            head_since: now,
+            idle_since: now,
+            in_flight: 0,
+            blocked_since: None,
+            is_raw: false,
+        };
+        Self { limits, state: Mutex::new(state) }
+    }
+
+    /// Bytes were read, and brought the connection here.
+    pub(super) fn read(&self, phase: Phase) {
+        let mut state = self.state();
+        // Of a head that comes in pieces, the first one counts.
+        if phase == Phase::Head && state.phase != Phase::Head {
+            state.head_since = Instant::now();
+        }
+        state.phase = phase;
+    }
+
+    /// Whether bytes could be written.
+    pub(super) fn wrote(&self, is_blocked: bool) {
+        let mut state = self.state();
+        match (is_blocked, state.blocked_since) {
+            (true, None) => state.blocked_since = Some(Instant::now()),
+            (false, Some(_)) => state.blocked_since = None,
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    /// Whether what is read is no HTTP any more.
+    pub(super) fn is_raw(&self) -> bool {
+        self.state().is_raw
+    }
+
+    /// Whether nothing is under way, so that something can be said out of turn.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state().in_flight == 0
+    }
+
+    /// Whether a body was not read to its end.
+    pub(super) fn is_in_body(&self) -> bool {
+        self.state().phase == Phase::Body
+    }
+
+    /// When to look again, unless something takes too long.
+    pub(super) fn look(&self, now: Instant) -> Result<Instant, Overdue> {
+        let Limits { head, idle, write, .. } = *self.limits;
+        let state = self.state();
+        let waiting = match (state.phase, state.in_flight) {
+            (Phase::Head, 0) => Some((state.head_since + head, Overdue::Head)),
+            // The rest of a body that nobody wants is as good as nothing.
+            (Phase::Between | Phase::Body, 0) => Some((state.idle_since + idle, Overdue::Idle)),
+            (Phase::Head | Phase::Between | Phase::Body, _) => None,
+        };
+        let waiting = waiting.filter(|_| !sabotage::is_on("listen_waits_for_heads"));
+        let blocked = state.blocked_since.map(|since| (since + write, Overdue::Write));
+        match [waiting, blocked].into_iter().flatten().min_by_key(|it| it.0) {
+            Some((at, overdue)) if at <= now => Err(overdue),
+            Some((at, _)) => Ok(at),
+            None => Ok(now + idle.min(write)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no code panics while it holds the lock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_connection_with_a_request_under_way_is_in_no_hurry() {
+        let now = Instant::now();
+        let watch = Arc::new(Watch::new(Arc::new(Limits::default()), now));
+        let connection = Connection::new(Arc::clone(&watch), Arc::new(()));
+        let hour = Duration::from_hours(1);
+        assert_eq!(watch.look(now + hour), Err(Overdue::Idle));
+        watch.read(Phase::Head);
+        assert_eq!(watch.look(now + hour), Err(Overdue::Head));
+        let under_way = connection.begin();
+        assert!(watch.look(now + hour).is_ok());
+        watch.wrote(true);
+        assert_eq!(watch.look(now + hour), Err(Overdue::Write));
+        watch.wrote(false);
+        drop(under_way);
+        assert_eq!(watch.look(now + hour), Err(Overdue::Head));
+        assert!(watch.look(now).is_ok());
+    }
+
+    #[test]
+    fn a_head_is_timed_from_its_first_byte() {
+        let limits = Arc::new(Limits::default());
+        let watch = Watch::new(Arc::clone(&limits), Instant::now());
+        watch.read(Phase::Head);
+        let first = watch.look(Instant::now());
+        watch.read(Phase::Head);
+        assert_eq!(watch.look(Instant::now()), first);
+    }
+}

@@ -1,0 +1,129 @@
+//! The access log: one event for each request, when its answer has ended.
+//!
+//! 1. It says the method, the path without its query, the route, the status, how a request with a key was answered, how
+//!    long it took, how much was read and written, and the peer's address.
+//! 2. It never says a key, a header, a query or a body.
+
+use super::exchange::Exchange;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use semel::http::Answered;
+use semel_core::sabotage;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+use tracing::{enabled, info};
+
+/// Longest path that is logged, in characters.
+const PATH_CHARS_MAX: usize = 256;
+
+/// A request that will be logged.
+pub(super) struct Entry {
+    method: Method,
+    path: String,
+    since: Instant,
+    exchange: Arc<Exchange>,
+}
+
+impl Entry {
+    /// The request begins; nothing if nobody reads the log.
+    pub(super) fn begin<B>(request: &Request<B>, exchange: &Arc<Exchange>) -> Option<Self> {
+        if !enabled!(target: "semel_server::access", tracing::Level::INFO) {
+            return None;
+        }
+        let uri = request.uri();
+        let path = match uri.path_and_query() {
+            Some(whole) if sabotage::is_on("proxy_logs_query") => whole.as_str(),
+            Some(_) | None => uri.path(),
+        };
+        Some(Self {
+            method: request.method().clone(),
+            path: path.chars().take(PATH_CHARS_MAX).collect(),
+            since: Instant::now(),
+            exchange: Arc::clone(exchange),
+        })
+    }
+
+    /// The answer begins: it is logged when it has ended.
+    pub(super) fn answered<B: Body>(
+        entry: Option<Self>,
+        response: Response<B>,
+        route: Option<&str>,
+    ) -> Response<Logged<B>> {
+        let ending = entry.map(|entry| Ending {
+            status: response.status().as_u16(),
+            answered: response.extensions().get::<Answered>().copied(),
+            route: route.map(str::to_owned),
+            entry,
+        });
+        response.map(|body| Logged { body, ending, sent: 0, is_whole: false })
+    }
+}
+
+/// What is known when the answer has begun.
+struct Ending {
+    entry: Entry,
+    status: u16,
+    answered: Option<Answered>,
+    route: Option<String>,
+}
+
+/// The body of an answer that is logged when it has ended.
+pub(super) struct Logged<B: Body> {
+    body: B,
+    ending: Option<Ending>,
+    sent: u64,
+    is_whole: bool,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Logged<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => self.sent += frame.data_ref().map_or(0, Bytes::len) as u64,
+            Poll::Ready(None) => self.is_whole = true,
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B: Body> Drop for Logged<B> {
+    fn drop(&mut self) {
+        let Some(Ending { entry, status, answered, route }) = self.ending.take() else { return };
+        let Entry { method, path, since, exchange } = entry;
+        let is_whole = self.is_whole || self.body.is_end_stream() || method == Method::HEAD || status == 101;
+        info!(
+            target: "semel_server::access",
+            method = method.as_str(),
+            path,
+            route,
+            status,
+            idempotency = answered.map(Answered::as_str),
+            ms = since.elapsed().as_micros() as f64 / 1_000.0,
+            received = exchange.received(),
+            sent = self.sent,
+            aborted = (!is_whole).then_some(true),
+            peer = %exchange.peer.0.ip(),
+            "request"
+        );
+    }
+}

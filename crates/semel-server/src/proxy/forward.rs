@@ -1,0 +1,317 @@
+//! Forwarding one request to the upstream.
+//!
+//! 1. A request goes out once. What comes back, whatever its status, goes to the client; redirects included.
+//! 2. A request that was certainly not sent (nobody listens, no connection in time) is answered with 502, and its key is
+//!    released: the next try is a first one.
+//! 3. A request that was sent, and whose answer did not come (the connection broke, the time was over), may have been
+//!    carried out. It is answered with 502 or 504, and nothing is written: its key stays in progress until its lease has
+//!    lapsed. What happens then is the route's `on_lost`: the next duplicate is sent to the upstream, or everybody is told
+//!    that the outcome is unknown until an operator has resolved it.
+//! 4. A request that asks for a WebSocket, and has no key, is passed on; if the upstream agrees, the two connections
+//!    become one.
+//!
+//! It does not wait for `100 Continue`: the client is told to go on when its body is first wanted. Other informational
+//! answers (103) end here.
+
+use super::{
+    body::{Inbound, Outbound},
+    exchange::Exchange,
+    headers::{
+        CalledBy, add_via, is_websocket, join_cookies, set_forwarded, set_websocket, strip_hop_by_hop,
+    },
+    tunnel,
+    upstream::Upstream,
+};
+use crate::config::{HostPolicy, Network, Timeouts, UpstreamUrl};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+    header::{EXPECT, HOST, LOCATION, TRANSFER_ENCODING},
+    request::Parts,
+    uri::{PathAndQuery, Scheme},
+};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use semel::{
+    BoxFuture,
+    http::{Body, CallLease, IDEMPOTENCY_KEY, Problem, ProblemBase, Verdict},
+};
+use semel_core::sabotage;
+use std::{
+    convert::Infallible,
+    error::Error as StdError,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tower_service::Service;
+use tracing::warn;
+
+/// A request on its way: as it came, or read already.
+pub(super) type Sent = Body<Inbound>;
+/// An answer on its way: the upstream's, or one of ours.
+pub(super) type Answer = Body<Outbound>;
+
+/// Forwards requests. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Forward(pub(super) Arc<Forwarding>);
+
+/// How requests are forwarded.
+pub(super) struct Forwarding {
+    pub(super) client: Upstream<Sent>,
+    pub(super) url: UpstreamUrl,
+    pub(super) is_http2: bool,
+    pub(super) host: HostPolicy,
+    pub(super) via: Option<String>,
+    pub(super) timeouts: Timeouts,
+    pub(super) trusted: Vec<Network>,
+    pub(super) problems: ProblemBase,
+}
+
+/// Memory that a request with a key has; in its extensions, and given back when it was sent.
+#[derive(Clone, Debug)]
+pub(super) struct Room(#[expect(dead_code, reason = "held, not read")] pub(super) Arc<OwnedSemaphorePermit>);
+
+impl Service<Request<Sent>> for Forward {
+    type Response = Response<Outbound>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Outbound>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Sent>) -> Self::Future {
+        let forwarding = Arc::clone(&self.0);
+        Box::pin(async move { Ok(forwarding.forward(request).await) })
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum NoAnswer {
+    /// It was certainly not sent.
+    NotSent(legacy::Error),
+    /// It may have been sent.
+    Broken(legacy::Error),
+    /// It was sent, and nothing came.
+    TooLate,
+}
+
+impl Forwarding {
+    async fn forward(&self, mut request: Request<Sent>) -> Response<Outbound> {
+        let exchange = request.extensions_mut().remove::<Arc<Exchange>>().expect("the gateway puts it there");
+        // Dropped when the answer has begun: by then the request was sent.
+        let room = request.extensions_mut().remove::<Room>();
+        let has_key = CallLease::of(request.extensions()).is_some();
+        let wants_upgrade = !has_key && is_websocket(request.headers());
+        let client_side = wants_upgrade.then(|| hyper::upgrade::on(&mut request));
+        let (parts, body) = request.into_parts();
+        let mut request = self.outgoing(parts, body, &exchange);
+        if wants_upgrade {
+            set_websocket(request.headers_mut());
+        }
+        let answered = self.send(request, &exchange).await;
+        drop(room);
+        let mut response = match answered {
+            Ok(response) => response,
+            Err(no_answer) => return self.told(&no_answer, &exchange),
+        };
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return self.incoming(response);
+        }
+        match client_side {
+            Some(client_side) if is_websocket(response.headers()) => {
+                exchange.connection.upgrade();
+                let upstream_side = hyper::upgrade::on(&mut response);
+                tunnel::open(client_side, upstream_side, exchange.connection.clone());
+                let mut response = self.incoming(response);
+                set_websocket(response.headers_mut());
+                response
+            }
+            // Nobody asked for it.
+            Some(_) | None => self.problem(Problem::UPSTREAM, Verdict::Lost),
+        }
+    }
+
+    /// The request as the upstream gets it.
+    fn outgoing(&self, parts: Parts, body: Sent, exchange: &Exchange) -> Request<Sent> {
+        let Parts { method, uri, mut headers, .. } = parts;
+        strip_hop_by_hop(&mut headers);
+        headers.remove(EXPECT);
+        let (peer, host) = (exchange.peer.0.ip(), exchange.host.as_ref());
+        let is_trusted = self.trusted.iter().any(|it| it.contains(peer));
+        set_forwarded(&mut headers, &CalledBy { peer, host, is_trusted });
+        if let Some(via) = &self.via {
+            add_via(&mut headers, exchange.is_http2, via);
+        }
+        self.set_host(&mut headers, exchange);
+        if !self.is_http2 {
+            join_cookies(&mut headers);
+            if !body.is_end_stream() && body.size_hint().exact().is_none() {
+                // Without a word about its length, a body of a GET would be left out.
+                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = self.target(&uri);
+        *request.version_mut() = if self.is_http2 { Version::HTTP_2 } else { Version::HTTP_11 };
+        *request.headers_mut() = headers;
+        request
+    }
+
+    /// HTTP/2 has the host in the target; two might differ.
+    fn set_host(&self, headers: &mut HeaderMap, exchange: &Exchange) {
+        headers.remove(HOST);
+        let preserved =
+            exchange.host.as_ref().filter(|_| self.host == HostPolicy::Preserve && !self.is_http2);
+        if let Some(host) = preserved.and_then(|it| HeaderValue::from_str(it.as_str()).ok()) {
+            headers.insert(HOST, host);
+        }
+    }
+
+    fn target(&self, uri: &Uri) -> Uri {
+        let asked = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let path = if self.url.base.is_empty() {
+            asked
+        } else {
+            let joined = format!("{}{}", self.url.base, asked.as_str());
+            PathAndQuery::try_from(joined).unwrap_or(asked)
+        };
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(if self.url.is_https { Scheme::HTTPS } else { Scheme::HTTP });
+        parts.authority = Some(self.url.authority.clone());
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).expect("its parts are all there")
+    }
+
+    async fn send(
+        &self,
+        request: Request<Sent>,
+        exchange: &Exchange,
+    ) -> Result<Response<Incoming>, NoAnswer> {
+        let again = sabotage::is_on("proxy_retries_sent_request").then(|| copy_of_head(&request));
+        let sent = self.in_time(self.client.request(request), exchange).await;
+        let sent = match (sent, again) {
+            (Some(Err(_)), Some(again)) => self.in_time(self.client.request(again), exchange).await,
+            (sent, _) => sent,
+        };
+        match sent {
+            Some(Ok(response)) if is_followed(&response) => {
+                let mut onward = Request::new(Body::empty());
+                *onward.uri_mut() = self.target(&location(&response));
+                self.client.request(onward).await.map_err(NoAnswer::Broken)
+            }
+            Some(Ok(response)) => Ok(response),
+            Some(Err(error)) if was_not_sent(&error) => Err(NoAnswer::NotSent(error)),
+            Some(Err(error)) => Err(NoAnswer::Broken(error)),
+            None => Err(NoAnswer::TooLate),
+        }
+    }
+
+    /// The answer, unless it takes too long from when the last of the request was sent.
+    async fn in_time<T>(&self, answer: impl Future<Output = T>, exchange: &Exchange) -> Option<T> {
+        let mut answer = pin!(answer);
+        loop {
+            let received = exchange.received();
+            match timeout(self.timeouts.response, answer.as_mut()).await {
+                Ok(answer) => return Some(answer),
+                Err(_) if exchange.received() > received => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// The answer as the client gets it.
+    fn incoming(&self, response: Response<Incoming>) -> Response<Outbound> {
+        let (mut parts, body) = response.into_parts();
+        strip_hop_by_hop(&mut parts.headers);
+        if let Some(via) = &self.via {
+            add_via(&mut parts.headers, parts.version == Version::HTTP_2, via);
+        }
+        // Each side has its own.
+        parts.version = Version::HTTP_11;
+        Response::from_parts(parts, Outbound::new(Body::pass(body), self.timeouts.response_idle))
+    }
+
+    /// What the client is told when there is no answer, and what that means for its key.
+    fn told(&self, no_answer: &NoAnswer, exchange: &Exchange) -> Response<Outbound> {
+        if let Some(refused) = exchange.refused() {
+            return self.problem(refused, Verdict::Lost);
+        }
+        match no_answer {
+            NoAnswer::NotSent(error) => {
+                warn!(error = chain(error), "the upstream cannot be reached");
+                self.problem(Problem::UPSTREAM, Verdict::Released)
+            }
+            NoAnswer::Broken(error) => {
+                warn!(error = chain(error), "the upstream did not answer a request that it may have got");
+                self.problem(Problem::UPSTREAM, Verdict::Lost)
+            }
+            NoAnswer::TooLate => {
+                warn!("the upstream did not answer in time");
+                self.problem(Problem::UPSTREAM_TIMEOUT, Verdict::Lost)
+            }
+        }
+    }
+
+    fn problem(&self, problem: Problem, verdict: Verdict) -> Response<Outbound> {
+        let is_released = sabotage::is_on("proxy_releases_lost_request");
+        let mut response =
+            problem.response(&self.problems).map(|it| Outbound::new(it, self.timeouts.response_idle));
+        response.extensions_mut().insert(if is_released { Verdict::Released } else { verdict });
+        response
+    }
+}
+
+/// Whether nothing of a request can have reached the upstream: there was no connection, or it was closed before it took
+/// the request.
+fn was_not_sent(error: &legacy::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
+            return true;
+        }
+        cause = error.source();
+    }
+    error.is_connect()
+}
+
+/// What went wrong, and why.
+fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// For a seeded bug: what is sent a second time.
+fn copy_of_head(request: &Request<Sent>) -> Request<Sent> {
+    let mut copy = Request::new(Body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    copy.headers_mut().extend(request.headers().get(IDEMPOTENCY_KEY).map(|it| (IDEMPOTENCY_KEY, it.clone())));
+    copy
+}
+
+/// For a seeded bug: whether a redirect is followed.
+fn is_followed(response: &Response<Incoming>) -> bool {
+    sabotage::is_on("proxy_follows_redirects") && response.status().is_redirection()
+}
+
+/// For a seeded bug: where a redirect leads.
+fn location(response: &Response<Incoming>) -> Uri {
+    let location = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
+    location.and_then(|it| it.parse().ok()).unwrap_or_default()
+}
+
+/// Whether requests of this method cannot be forwarded.
+pub(super) fn is_unsupported(method: &Method, uri: &Uri) -> bool {
+    // A tunnel to anywhere, and a question about the server as a whole, are nothing for a reverse proxy.
+    *method == Method::CONNECT || uri.path() == "*" || !uri.path().starts_with('/')
+}

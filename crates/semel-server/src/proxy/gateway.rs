@@ -1,0 +1,144 @@
+//! What becomes of a request: it is refused, answered here, or handed to its route.
+
+use super::{
+    access::{Entry, Logged},
+    body::{BodyLimits, Inbound},
+    exchange::{Exchange, host},
+    forward::{Answer, Forward, Room, is_unsupported},
+    headers::strip_own,
+    health::Health,
+    pattern::canonical,
+    routes::{Route, Routes},
+};
+use crate::{
+    listen::{Connection, Peer},
+    problem::{BAD_REQUEST, BUSY},
+};
+use http::{Request, Response};
+use http_body::Body as _;
+use hyper::{body::Incoming, service::Service};
+use semel::{
+    BoxFuture,
+    http::{Body, Problem, ProblemBase},
+};
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
+
+/// How long a request with a key waits for memory.
+const ROOM_WAIT: Duration = Duration::from_secs(5);
+/// What memory is counted in.
+const ROOM_UNIT: u64 = 1024;
+
+/// The proxy as a service. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Gateway(pub(super) Arc<Inside>);
+
+/// What the proxy consists of.
+pub(super) struct Inside {
+    pub(super) routes: Routes,
+    pub(super) forward: Forward,
+    pub(super) health: Arc<Health>,
+    /// Whether health is told somewhere else.
+    pub(super) has_admin: bool,
+    pub(super) body_limits: BodyLimits,
+    pub(super) problems: ProblemBase,
+    pub(super) memory: Memory,
+}
+
+/// The memory that requests with keys share.
+pub(super) struct Memory {
+    room: Arc<Semaphore>,
+    units: u32,
+}
+
+impl Memory {
+    pub(super) fn new(bytes: u64) -> Self {
+        let most = u64::from(u32::MAX).min(Semaphore::MAX_PERMITS as u64);
+        let units = (bytes / ROOM_UNIT).clamp(1, most) as u32;
+        Self { room: Arc::new(Semaphore::new(units as usize)), units }
+    }
+
+    /// Room for so many bytes, if there is any soon.
+    async fn take(&self, bytes: u64) -> Option<Room> {
+        let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX).clamp(1, self.units);
+        let taking = Arc::clone(&self.room).acquire_many_owned(units);
+        let taken = tokio::time::timeout(ROOM_WAIT, taking).await.ok()?;
+        taken.ok().map(|it| Room(Arc::new(it)))
+    }
+}
+
+impl Service<Request<Incoming>> for Gateway {
+    type Response = Response<Logged<Answer>>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let inside = Arc::clone(&self.0);
+        Box::pin(async move { Ok(inside.logged(request).await) })
+    }
+}
+
+impl Inside {
+    async fn logged(&self, request: Request<Incoming>) -> Response<Logged<Answer>> {
+        let found = host(request.uri(), request.headers(), request.version());
+        let peer = *request.extensions().get::<Peer>().expect("the listener puts it there");
+        let connection =
+            request.extensions().get::<Connection>().expect("the listener puts it there").clone();
+        let named = found.clone().ok().flatten();
+        let exchange = Arc::new(Exchange::new(peer, connection, named, request.version()));
+        let entry = Entry::begin(&request, &exchange);
+        let path = canonical(request.uri().path()).into_owned();
+        if Health::is_reserved(&path) {
+            let response = if self.has_admin {
+                Problem::NOT_FOUND.response(&self.problems)
+            } else {
+                self.health.answer(request.method(), &path).await
+            };
+            return Entry::answered(entry, response, None);
+        }
+        if found.is_err() {
+            return Entry::answered(entry, BAD_REQUEST.response(&self.problems), None);
+        }
+        let route = self.routes.find(&path);
+        let response = self.routed(route, request, &exchange).await;
+        Entry::answered(entry, response, route.name())
+    }
+
+    async fn routed(
+        &self,
+        route: &Route,
+        request: Request<Incoming>,
+        exchange: &Arc<Exchange>,
+    ) -> Response<Answer> {
+        if is_unsupported(request.method(), request.uri()) {
+            return Problem::NOT_IMPLEMENTED.response(&self.problems);
+        }
+        if request.body().size_hint().lower() > self.body_limits.bytes_max {
+            return Problem::REQUEST_TOO_LARGE.response(&self.problems);
+        }
+        let room = match route.buffered(&request) {
+            None => None,
+            Some(bytes) => match self.memory.take(bytes).await {
+                None => return BUSY.response_after(&self.problems, ROOM_WAIT),
+                room => room,
+            },
+        };
+        let mut request = request.map(|body| Inbound::new(body, self.body_limits, Arc::clone(exchange)));
+        request.extensions_mut().insert(Arc::clone(exchange));
+        if let Some(room) = room {
+            request.extensions_mut().insert(room);
+        }
+        let answered = if let Some(service) = route.protected() {
+            tower_service::Service::call(&mut service.clone(), request).await
+        } else {
+            strip_own(request.headers_mut());
+            let passed =
+                tower_service::Service::call(&mut self.forward.clone(), request.map(Body::pass)).await;
+            passed.map(|it| it.map(Body::pass))
+        };
+        match answered {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}

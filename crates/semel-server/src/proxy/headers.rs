@@ -1,0 +1,257 @@
+//! Which headers go on, in both directions.
+//!
+//! 1. Headers that belong to one connection are taken off: the known ones, and those that `Connection` names. Of `TE`,
+//!    `trailers` goes on, because trailers do.
+//! 2. An upgrade to a WebSocket keeps its two headers. No other is passed on: one to HTTP/2 (`h2c`) would let requests
+//!    past this proxy.
+//! 3. `Forwarded` and `X-Forwarded-For/-Proto/-Host` say whom the proxy was called by. What the client says of itself
+//!    there is believed only if it is a proxy that the operator trusts; then the proxy adds itself to it.
+//! 4. Several `Cookie` headers, which HTTP/2 allows, become one.
+//!
+//! Nothing here reads or writes a byte.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{self, CONNECTION, TE, TRANSFER_ENCODING, UPGRADE},
+    uri::Authority,
+};
+use semel::http::IDEMPOTENCY_REPLAYED;
+use semel_core::sabotage;
+use std::net::IpAddr;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+const FORWARDED: HeaderName = header::FORWARDED;
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// What belongs to one connection, whether `Connection` names it or not.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    HTTP2_SETTINGS,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+];
+
+/// Takes off what only Semel may say. Where there is a layer, it does so itself.
+pub(super) fn strip_own(headers: &mut HeaderMap) {
+    let is_own = |it: &&HeaderName| **it == IDEMPOTENCY_REPLAYED || it.as_str().starts_with("semel-");
+    let own: Vec<HeaderName> = headers.keys().filter(is_own).cloned().collect();
+    for name in own {
+        headers.remove(name);
+    }
+}
+
+/// Takes off what belongs to one connection.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let takes_trailers = tokens(headers, &TE).any(|it| it.eq_ignore_ascii_case("trailers"));
+    if !sabotage::is_on("proxy_forwards_connection_headers") {
+        let named: Vec<HeaderName> = tokens(headers, &CONNECTION).filter_map(|it| it.parse().ok()).collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    if takes_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Whether this asks for an upgrade to a WebSocket, or agrees to one.
+pub(super) fn is_websocket(headers: &HeaderMap) -> bool {
+    let mut protocols = headers.get_all(UPGRADE).iter();
+    let is_only = match (protocols.next(), protocols.next()) {
+        (Some(protocol), None) => protocol.as_bytes().eq_ignore_ascii_case(b"websocket"),
+        (Some(_) | None, _) => false,
+    };
+    is_only && tokens(headers, &CONNECTION).any(|it| it.eq_ignore_ascii_case("upgrade"))
+}
+
+/// Asks for an upgrade to a WebSocket, or agrees to one.
+pub(super) fn set_websocket(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+}
+
+/// The elements of a list, over all its headers.
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).iter().filter_map(|it| it.to_str().ok());
+    values.flat_map(|it| it.split(',')).map(str::trim).filter(|it| !it.is_empty())
+}
+
+/// Whom the proxy was called by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CalledBy<'a> {
+    pub(super) peer: IpAddr,
+    pub(super) host: Option<&'a Authority>,
+    /// Whether what it says of those before it is believed.
+    pub(super) is_trusted: bool,
+}
+
+/// Says whom the proxy was called by.
+pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
+    if !by.is_trusted && !sabotage::is_on("proxy_trusts_client_forwarded") {
+        for name in [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO] {
+            headers.remove(name);
+        }
+    }
+    let peer = by.peer.to_canonical();
+    append_to_list(headers, &X_FORWARDED_FOR, &peer.to_string());
+    append_to_list(headers, &FORWARDED, &forwarded(peer, by.host));
+    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
+    if let Some(host) = by.host.and_then(|it| HeaderValue::from_str(it.as_str()).ok()) {
+        headers.entry(X_FORWARDED_HOST).or_insert(host);
+    }
+}
+
+/// An element of `Forwarded` (RFC 7239).
+fn forwarded(peer: IpAddr, host: Option<&Authority>) -> String {
+    let from = match peer {
+        IpAddr::V4(peer) => format!("for={peer}"),
+        IpAddr::V6(peer) => format!("for=\"[{peer}]\""),
+    };
+    match host {
+        // An authority contains no quotes and no backslashes.
+        Some(host) => format!("{from};host=\"{host}\";proto=http"),
+        None => format!("{from};proto=http"),
+    }
+}
+
+/// Adds to a list, all in one header.
+fn append_to_list(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
+    let mut list: Vec<u8> = Vec::new();
+    for value in headers.get_all(name) {
+        list.extend_from_slice(value.as_bytes());
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(element.as_bytes());
+    if let Ok(list) = HeaderValue::from_bytes(&list) {
+        headers.insert(name, list);
+    }
+}
+
+/// Adds this proxy to those that a message came through.
+pub(super) fn add_via(headers: &mut HeaderMap, is_http2: bool, name: &str) {
+    append_to_list(headers, &header::VIA, &format!("{} {name}", if is_http2 { "2" } else { "1.1" }));
+}
+
+/// Makes one `Cookie` of many, as HTTP/1 wants it.
+pub(super) fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(header::COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(cookie) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, cookie);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn names(headers: &HeaderMap) -> Vec<&str> {
+        let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_belongs_to_a_connection_stays_there() {
+        let mut all = headers(&[
+            ("connection", "close, X-Hop"),
+            ("connection", "x-other ,, bad name"),
+            ("x-hop", "1"),
+            ("x-other", "2"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic x"),
+            ("te", "gzip"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "x"),
+            ("trailer", "digest"),
+            ("accept", "*/*"),
+        ]);
+        strip_hop_by_hop(&mut all);
+        assert_eq!(names(&all), ["accept", "trailer"]);
+    }
+
+    #[test]
+    fn trailers_are_still_wanted() {
+        let mut all = headers(&[("connection", "te"), ("te", "gzip;q=0.5, Trailers")]);
+        strip_hop_by_hop(&mut all);
+        assert_eq!(all, headers(&[("te", "trailers")]));
+    }
+
+    #[test]
+    fn an_upgrade_needs_both_headers_and_is_to_a_websocket() {
+        assert!(is_websocket(&headers(&[("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")])));
+        assert!(!is_websocket(&headers(&[("upgrade", "websocket")])));
+        assert!(!is_websocket(&headers(&[("connection", "upgrade")])));
+        for other in ["h2c", "websocket, h2c", "h2c, websocket", "TLS/1.0", ""] {
+            assert!(!is_websocket(&headers(&[("connection", "upgrade"), ("upgrade", other)])), "{other}");
+        }
+        let two = [("connection", "upgrade"), ("upgrade", "websocket"), ("upgrade", "h2c")];
+        assert!(!is_websocket(&headers(&two)));
+    }
+
+    fn forwarded_by(peer: &str, is_trusted: bool) -> HeaderMap {
+        let mut all = headers(&[
+            ("forwarded", "for=1.2.3.4"),
+            ("x-forwarded-for", "1.2.3.4"),
+            ("x-forwarded-for", "5.6.7.8"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "public.example"),
+        ]);
+        let host = Authority::from_static("example.com:8080");
+        set_forwarded(&mut all, &CalledBy { peer: peer.parse().unwrap(), host: Some(&host), is_trusted });
+        all
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_believed_and_added_to() {
+        let expected = headers(&[
+            ("forwarded", "for=1.2.3.4, for=10.0.0.9;host=\"example.com:8080\";proto=http"),
+            ("x-forwarded-for", "1.2.3.4, 5.6.7.8, 10.0.0.9"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "public.example"),
+        ]);
+        assert_eq!(forwarded_by("::ffff:10.0.0.9", true), expected);
+    }
+
+    #[test]
+    fn a_client_says_nothing_about_itself() {
+        let expected = headers(&[
+            ("forwarded", "for=\"[2001:db8::1]\";host=\"example.com:8080\";proto=http"),
+            ("x-forwarded-for", "2001:db8::1"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "example.com:8080"),
+        ]);
+        assert_eq!(forwarded_by("2001:db8::1", false), expected);
+    }
+
+    #[test]
+    fn cookies_are_joined() {
+        let mut all = headers(&[("cookie", "a=1"), ("cookie", "b=2; c=3")]);
+        join_cookies(&mut all);
+        assert_eq!(all, headers(&[("cookie", "a=1; b=2; c=3")]));
+    }
+}

@@ -1,0 +1,144 @@
+//! Which route a request belongs to, and the layer that protects it there.
+//!
+//! 1. The first route whose pattern takes the path has the request; where none does, the defaults hold, and the path
+//!    itself is the route in the scope.
+//! 2. A route whose keys are off has no layer: requests go straight to the upstream.
+
+use super::{
+    forward::Forward,
+    pattern::{Pattern, canonical},
+};
+use crate::config::{Caller, KeyMode, OnLost, ProxySettings, QuotaSettings, RouteSettings};
+use http::{Method, Request, request::Parts};
+use semel::{
+    OnLapse, Once,
+    http::{self as layer, IDEMPOTENCY_KEY, Idempotency, IdempotencyLayer, Quota},
+};
+use tower_layer::Layer;
+
+/// All routes.
+pub(super) struct Routes {
+    routes: Vec<Route>,
+    rest: Route,
+}
+
+/// One route.
+pub(super) struct Route {
+    /// None for what no route is for.
+    pattern: Option<Pattern>,
+    methods: Vec<Method>,
+    request_bytes_max: u64,
+    /// None if keys are off.
+    protected: Option<(IdempotencyLayer, Idempotency<Forward>)>,
+}
+
+impl Routes {
+    pub(super) fn new(settings: &ProxySettings, once: &Once, forward: &Forward) -> Self {
+        let route = |pattern: Option<&Pattern>, of: &RouteSettings| Route {
+            pattern: pattern.cloned(),
+            methods: of.methods.clone(),
+            request_bytes_max: of.request_bytes_max,
+            protected: (of.key != KeyMode::Off).then(|| {
+                let layer = layer_of(settings, once, pattern, of);
+                let service = layer.layer(forward.clone());
+                (layer, service)
+            }),
+        };
+        Self {
+            routes: settings.routes.iter().map(|it| route(Some(&it.path), &it.settings)).collect(),
+            rest: route(None, &settings.defaults),
+        }
+    }
+
+    /// The route of a path.
+    pub(super) fn find(&self, path: &str) -> &Route {
+        let path = canonical(path);
+        let takes = |it: &&Route| it.pattern.as_ref().is_some_and(|pattern| pattern.matches(&path));
+        self.routes.iter().find(takes).unwrap_or(&self.rest)
+    }
+
+    /// Resolves when no request with a key is under way.
+    pub(super) async fn idle(&self) {
+        for route in self.routes.iter().chain([&self.rest]) {
+            if let Some((layer, _)) = &route.protected {
+                layer.idle().await;
+            }
+        }
+    }
+}
+
+impl Route {
+    /// As the log calls it.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.pattern.as_ref().map(Pattern::as_str)
+    }
+
+    /// The service that protects it, if any does.
+    pub(super) fn protected(&self) -> Option<&Idempotency<Forward>> {
+        self.protected.as_ref().map(|(_, service)| service)
+    }
+
+    /// How much of a request is read into memory, at most: nothing of one that passes through.
+    pub(super) fn buffered<B: http_body::Body>(&self, request: &Request<B>) -> Option<u64> {
+        let is_read = self.protected.is_some()
+            && self.methods.contains(request.method())
+            && request.headers().contains_key(IDEMPOTENCY_KEY);
+        let announced = request.body().size_hint().exact().unwrap_or(u64::MAX);
+        is_read.then(|| announced.min(self.request_bytes_max))
+    }
+}
+
+fn layer_of(
+    settings: &ProxySettings,
+    once: &Once,
+    pattern: Option<&Pattern>,
+    of: &RouteSettings,
+) -> IdempotencyLayer {
+    let RouteSettings { lease, retention, body_retention, wait, .. } = *of;
+    let mut layer = IdempotencyLayer::new(once.clone())
+        .service_name(&settings.service)
+        .methods(of.methods.iter().cloned())
+        .caller(match &of.caller {
+            Caller::Authorization => layer::Caller::Authorization,
+            Caller::Header(name) => layer::Caller::Header(name.clone()),
+            Caller::Anyone => layer::Caller::Anyone,
+        })
+        .fingerprint_headers(of.fingerprint_headers.iter().cloned())
+        .request_bytes_max(usize::try_from(of.request_bytes_max).unwrap_or(usize::MAX))
+        .response_bytes_max(usize::try_from(of.response_bytes_max).unwrap_or(usize::MAX))
+        .wait(wait)
+        .lease(lease)
+        .retention(retention)
+        .body_retention(body_retention)
+        .elsewhere()
+        .on_lapse(match of.on_lost {
+            OnLost::Retry => OnLapse::Rerun,
+            OnLost::Report => OnLapse::Report,
+        });
+    layer = match pattern {
+        Some(pattern) => {
+            let route = pattern.as_str().to_owned();
+            layer.route(move |_: &Parts| route.clone())
+        }
+        None => layer.route(|parts: &Parts| canonical(parts.uri.path()).into_owned()),
+    };
+    if of.key == KeyMode::Required {
+        layer = layer.required();
+    }
+    if of.strict {
+        layer = layer.strict();
+    }
+    if of.store_errors {
+        layer = layer.store_errors();
+    }
+    if let Some(names) = &of.replay_headers {
+        layer = layer.replay_headers(names.iter().cloned());
+    }
+    if let Some(QuotaSettings { keys, per }) = of.quota {
+        layer = layer.quota(Quota { keys, per });
+    }
+    match &settings.problem_base {
+        Some(base) => layer.problem_base(base),
+        None => layer,
+    }
+}

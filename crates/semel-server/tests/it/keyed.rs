@@ -1,0 +1,291 @@
+//! What carries a key takes effect once.
+
+use super::support::{Asked, Client, Gate, Proxy, Upstream, answer, json, pieces, post};
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// An upstream that never answers twice with the same.
+async fn counting() -> Upstream {
+    let count = AtomicUsize::new(0);
+    Upstream::start(move |asked: Asked| {
+        let n = count.fetch_add(1, Ordering::SeqCst) + 1;
+        async move {
+            let mut answer = answer(201, format!("{n}: {}", String::from_utf8_lossy(&asked.body)));
+            answer.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+            answer.headers_mut().insert("location", format!("/payments/{n}").parse().unwrap());
+            answer.headers_mut().insert("set-cookie", "session=1".parse().unwrap());
+            answer
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_gets_the_first_answer() {
+    let upstream = counting().await;
+    let proxy = Proxy::before(upstream.address);
+    for client in [Client::new(), Client::http2()] {
+        let key = format!("{:?}", client.get(&proxy.url("/.semel/health")).await.version);
+        let before = upstream.calls();
+        let first = client.send(post(&proxy.url("/payments?x=1"), &key, "100 EUR")).await;
+        assert_eq!((first.status.as_u16(), first.is_replayed()), (201, false));
+        assert_eq!(first.header("set-cookie"), Some("session=1"));
+        let again = client.send(post(&proxy.url("/payments?x=1"), &key, "100 EUR")).await;
+        assert_eq!((again.status, again.is_replayed()), (first.status, true));
+        assert_eq!(again.body, first.body);
+        for name in ["content-type", "location"] {
+            assert_eq!(again.header(name), first.header(name), "{name}");
+        }
+        assert_eq!(again.header("set-cookie"), None);
+        assert_eq!(upstream.calls(), before + 1);
+        let other = client.send(post(&proxy.url("/payments?x=1"), &key, "200 EUR")).await;
+        assert_eq!((other.status.as_u16(), other.problem().as_str()), (422, "mismatch"));
+        assert_eq!(upstream.calls(), before + 1);
+    }
+    assert_eq!(upstream.asked()[0].header("idempotency-key").len(), 1, "the upstream may want it, too");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_duplicates_at_once_are_one_request() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let upstream = Upstream::start(move |asked: Asked| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, asked.body)
+        }
+    })
+    .await;
+    let proxy = Proxy::with(upstream.address, "[defaults]\nwait = \"1m\"\n");
+    let client = Client::http2();
+    let url = Arc::new(proxy.url("/pay"));
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..1_000 {
+        let (client, url) = (client.clone(), Arc::clone(&url));
+        waiting.spawn(async move { client.send(post(&url, "one", "10")).await });
+    }
+    upstream.called(1).await;
+    gate.open(usize::MAX >> 4);
+    let answers = waiting.join_all().await;
+    let replayed = answers.iter().filter(|it| it.is_replayed()).count();
+    assert!(answers.iter().all(|it| it.status == 200 && it.text() == "10"));
+    assert_eq!((replayed, upstream.calls()), (999, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_of_a_request_in_progress_is_told_so() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, "done")
+        }
+    })
+    .await;
+    let proxy = Proxy::with(upstream.address, "[defaults]\nwait = \"0s\"\n");
+    let client = Client::new();
+    let url = proxy.url("/pay");
+    let first = tokio::spawn({
+        let (client, url) = (client.clone(), url.clone());
+        async move { client.send(post(&url, "one", "10")).await }
+    });
+    upstream.called(1).await;
+    let second = client.send(post(&url, "one", "10")).await;
+    assert_eq!((second.status.as_u16(), second.problem().as_str()), (409, "in-progress"));
+    assert!(second.header("retry-after").is_some());
+    gate.open(1);
+    assert_eq!(first.await.unwrap().text(), "done");
+    assert!(client.send(post(&url, "one", "10")).await.is_replayed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_the_answer_of_somebody_else() {
+    let upstream = counting().await;
+    let proxy = Proxy::before(upstream.address);
+    let client = Client::new();
+    let by = |who: &'static str| {
+        let mut request = post(&proxy.url("/payments"), "same", "10");
+        request.headers_mut().insert("authorization", who.parse().unwrap());
+        request
+    };
+    let (ann, bob) = (client.send(by("Bearer ann")).await, client.send(by("Bearer bob")).await);
+    assert_eq!((ann.text(), bob.text()), ("1: 10", "2: 10"));
+    let mut nobody = post(&proxy.url("/payments"), "same", "10");
+    nobody.headers_mut().remove("authorization");
+    let nobody = client.send(nobody).await;
+    assert_eq!((nobody.status.as_u16(), nobody.problem().as_str()), (401, "caller-missing"));
+    assert_eq!(upstream.calls(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_route_has_its_own_rules() {
+    let upstream = counting().await;
+    let proxy = Proxy::with(
+        upstream.address,
+        r#"
+        [[route]]
+        path = "/payments/{id}/refunds"
+        key = "required"
+        methods = ["POST", "PUT"]
+        caller = "anyone"
+
+        [[route]]
+        path = "/webhooks/*"
+        key = "off"
+
+        [[route]]
+        path = "/strict"
+        strict = true
+        caller = "header:x-account"
+        request_bytes_max = "8B"
+        "#,
+    );
+    let client = Client::new();
+    let send = async |method: Method, path: &str, headers: &[(&'static str, &str)], body: &'static str| {
+        let mut request =
+            Request::builder().method(method).uri(proxy.url(path)).body(Full::from(body).boxed()).unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        client.send(request).await
+    };
+    let key = ("idempotency-key", "k1");
+    // Required, also for a PUT, and whatever way the path is written.
+    for path in
+        ["/payments/7/refunds", "//payments/7/refunds", "/payments/7/%72efunds", "/x/../payments/7/refunds"]
+    {
+        let got = send(Method::PUT, path, &[], "").await;
+        assert_eq!((got.status.as_u16(), got.problem().as_str()), (400, "key-missing"), "{path}");
+    }
+    assert_eq!(
+        send(Method::PATCH, "/payments/7/refunds", &[], "").await.status,
+        201,
+        "not a method of this route"
+    );
+    // The route is the pattern: its parameters do not make another scope, but another request.
+    assert_eq!(send(Method::POST, "/payments/7/refunds", &[key], "").await.status, 201);
+    assert!(send(Method::POST, "/payments/7/refunds", &[key], "").await.is_replayed());
+    assert_eq!(send(Method::POST, "/payments/8/refunds", &[key], "").await.problem(), "mismatch");
+    // Off: a key is nobody's business.
+    for _ in 0..2 {
+        let forged = [key, ("idempotency-replayed", "true"), ("semel-fence", "7")];
+        assert!(!send(Method::POST, "/webhooks/a/b", &forged, "").await.is_replayed());
+        let asked = upstream.asked().pop().unwrap();
+        assert!(asked.header("idempotency-replayed").is_empty() && asked.header("semel-fence").is_empty());
+        assert_eq!(asked.header("idempotency-key"), ["k1"]);
+    }
+    // Strict, by account, and small.
+    let account = ("x-account", "7");
+    assert_eq!(send(Method::POST, "/strict", &[key, account], "").await.problem(), "key-invalid");
+    let quoted = ("idempotency-key", "\"k1\"");
+    assert_eq!(send(Method::POST, "/strict", &[quoted], "").await.problem(), "caller-missing");
+    assert_eq!(
+        send(Method::POST, "/strict", &[quoted, account], "123456789").await.problem(),
+        "request-too-large"
+    );
+    assert_eq!(send(Method::POST, "/strict", &[quoted, account], "12345678").await.status, 201);
+    assert!(send(Method::POST, "/strict", &[quoted, account], "12345678").await.is_replayed());
+    // Elsewhere the defaults hold, and every path is a route.
+    let ann = ("authorization", "Bearer ann");
+    assert_eq!(send(Method::POST, "/a", &[key, ann], "").await.status, 201);
+    assert_eq!(send(Method::POST, "/b", &[key, ann], "").await.status, 201);
+    assert!(send(Method::POST, "/a", &[key, ann], "").await.is_replayed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_are_tried_again_unless_they_are_to_be_kept() {
+    for (config, replayed) in [("", false), ("[defaults]\nstore_errors = true\n", true)] {
+        let upstream = Upstream::start(async |_| answer(503, "not now")).await;
+        let proxy = Proxy::with(upstream.address, config);
+        let client = Client::new();
+        for n in 0..2 {
+            let got = client.send(post(&proxy.url("/"), "k", "")).await;
+            assert_eq!((got.status.as_u16(), got.is_replayed()), (503, replayed && n > 0));
+        }
+        assert_eq!(upstream.calls(), if replayed { 1 } else { 2 });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_large_to_keep_is_not_made_again() {
+    let upstream = Upstream::start(async |_| answer(200, vec![b'x'; 300_000])).await;
+    let proxy = Proxy::with(upstream.address, "[defaults]\nresponse_bytes_max = \"64KiB\"\n");
+    let client = Client::new();
+    let first = client.send(post(&proxy.url("/"), "k", "")).await;
+    assert_eq!((first.status.as_u16(), first.body.len()), (200, 300_000));
+    let second = client.send(post(&proxy.url("/"), "k", "")).await;
+    assert_eq!((second.status.as_u16(), second.problem().as_str()), (409, "response-not-retained"));
+    assert_eq!(upstream.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_is_compared_as_json_and_forwarded_as_it_came() {
+    let upstream = counting().await;
+    let proxy = Proxy::before(upstream.address);
+    let client = Client::new();
+    let body = "{ \"b\": 1,\n \"a\": 2 }";
+    client.send(json(post(&proxy.url("/"), "k", body))).await;
+    assert!(client.send(json(post(&proxy.url("/"), "k", "{\"a\":2,\"b\":1}"))).await.is_replayed());
+    assert_eq!(upstream.only().body, body);
+    assert_eq!(upstream.only().header("content-length"), [body.len().to_string()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_whose_length_is_not_told_is_read_up_to_the_limit() {
+    let upstream = counting().await;
+    let proxy = Proxy::with(upstream.address, "[defaults]\nrequest_bytes_max = \"1KiB\"\n");
+    let client = Client::new();
+    let send = async |key: &str, length: usize| {
+        let mut request = post(&proxy.url("/"), key, "");
+        *request.body_mut() =
+            pieces(vec![Bytes::from(vec![b'x'; length / 2]), Bytes::from(vec![b'x'; length / 2])], None);
+        client.send(request).await
+    };
+    assert_eq!(send("a", 1024).await.status, 201);
+    assert!(send("a", 1024).await.is_replayed());
+    assert_eq!(send("b", 1026).await.problem(), "request-too-large");
+    assert_eq!(upstream.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_for_keyed_requests_is_limited_and_waited_for() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let upstream = Upstream::start(move |asked: Asked| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, asked.body.len().to_string())
+        }
+    })
+    .await;
+    // Room for two of them.
+    let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbuffer_bytes_max = \"128KiB\"\n");
+    let client = Client::new();
+    let send = |n: usize| {
+        let (client, url) = (client.clone(), proxy.url("/"));
+        tokio::spawn(async move { client.send(post(&url, &n.to_string(), vec![b'x'; 64 * 1024])).await })
+    };
+    let sent: Vec<_> = (0..4).map(send).collect();
+    upstream.called(2).await;
+    let small = Request::post(proxy.url("/")).body(Full::from("no key").boxed()).unwrap();
+    let passing = tokio::spawn({
+        let client = client.clone();
+        async move { client.send(small).await }
+    });
+    upstream.called(3).await;
+    assert_eq!(upstream.calls(), 3, "two that have room, and one that needs none");
+    gate.open(5);
+    assert_eq!(passing.await.unwrap().text(), "6");
+    for sent in sent {
+        assert_eq!(sent.await.unwrap().text(), "65536");
+    }
+}

@@ -1,0 +1,177 @@
+//! An upstream that does not answer: what is known, what is not, and what is never done twice.
+
+use super::support::{Client, Got, Proxy, Upstream, answer, post, soon};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream},
+};
+
+/// Sends until somebody answers something else than that it is in progress; says how often, and how long that took.
+async fn until_settled(client: &Client, url: &str, key: &str) -> (Got, usize, Duration) {
+    let since = Instant::now();
+    for tries in 0.. {
+        let got = client.send(post(url, key, "10")).await;
+        if got.status != 409 || got.problem() != "in-progress" {
+            return (got, tries, since.elapsed());
+        }
+        assert!(since.elapsed() < super::support::PATIENCE);
+    }
+    unreachable!("it tries for ever")
+}
+
+/// An upstream that reads a whole request and then does this with the connection; it counts the requests.
+async fn reading(then: fn(TcpStream)) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let counted = Arc::clone(&counted);
+            tokio::spawn(async move {
+                let mut read = Vec::new();
+                while !read.ends_with(b"\r\n\r\n10") {
+                    if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                counted.fetch_add(1, Ordering::SeqCst);
+                then(stream);
+            });
+        }
+    });
+    (address, calls)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_was_never_sent_releases_its_key() {
+    // Nobody listens at a port that was just given back.
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let proxy = Proxy::before(address);
+    let client = Client::new();
+    for _ in 0..2 {
+        let got = client.send(post(&proxy.url("/"), "k", "10")).await;
+        assert_eq!((got.status.as_u16(), got.problem().as_str()), (502, "upstream"));
+    }
+    // Somebody comes.
+    let listener = TcpListener::bind(address).await.unwrap();
+    let serving = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"\r\n\r\n10") {
+            stream.read_buf(&mut read).await.unwrap();
+        }
+        tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            .await
+            .unwrap();
+        stream
+    });
+    let got = client.send(post(&proxy.url("/"), "k", "10")).await;
+    assert_eq!((got.status.as_u16(), got.text(), got.is_replayed()), (200, "ok", false));
+    drop(serving.await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_answer_was_lost_is_not_sent_again_while_its_lease_stands() {
+    let (address, calls) = reading(drop).await;
+    let proxy = Proxy::with(address, "[defaults]\nlease = \"4s\"\nwait = \"500ms\"\n");
+    let client = Client::new();
+    let got = client.send(post(&proxy.url("/"), "k", "10")).await;
+    assert_eq!((got.status.as_u16(), got.problem().as_str()), (502, "upstream"));
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "nothing is sent twice");
+    let again = client.send(post(&proxy.url("/"), "k", "10")).await;
+    assert_eq!((again.status.as_u16(), again.problem().as_str()), (409, "in-progress"));
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    // The lease lapses: the next one is sent.
+    let (got, tries, took) = until_settled(&client, &proxy.url("/"), "k").await;
+    assert_eq!(got.problem(), "upstream");
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert!(tries > 0 && took > Duration::from_millis(500), "{tries} tries in {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_answer_was_reset_is_not_sent_again_either() {
+    let (address, calls) = reading(|stream| {
+        // Closed with a reset, not with an end.
+        stream.set_zero_linger().unwrap();
+    })
+    .await;
+    let proxy = Proxy::with(address, "[defaults]\nwait = \"0s\"\n");
+    let client = Client::new();
+    assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.problem(), "upstream");
+    assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.problem(), "in-progress");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_takes_too_long_is_not_sent_again_either() {
+    let upstream = Upstream::start(async |_| std::future::pending().await).await;
+    let config = "[defaults]\nwait = \"0s\"\n[proxy.timeouts]\nresponse = \"300ms\"\n";
+    let proxy = Proxy::with(upstream.address, config);
+    let client = Client::new();
+    let got = client.send(post(&proxy.url("/"), "k", "10")).await;
+    assert_eq!((got.status.as_u16(), got.problem().as_str()), (504, "upstream-timeout"));
+    assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.problem(), "in-progress");
+    assert_eq!(upstream.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_can_be_reported_instead() {
+    let (address, calls) = reading(drop).await;
+    let proxy = Proxy::with(address, "[defaults]\nlease = \"2s\"\nwait = \"500ms\"\non_lost = \"report\"\n");
+    let client = Client::new();
+    assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.problem(), "upstream");
+    let (got, ..) = until_settled(&client, &proxy.url("/"), "k").await;
+    assert_eq!((got.status.as_u16(), got.problem().as_str()), (409, "outcome-unknown"));
+    assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.problem(), "outcome-unknown");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_without_a_key_is_sent_once_too() {
+    let (address, calls) = reading(drop).await;
+    let proxy = Proxy::before(address);
+    let mut request = post(&proxy.url("/"), "k", "10");
+    request.headers_mut().remove("idempotency-key");
+    assert_eq!(Client::new().send(request).await.problem(), "upstream");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_hangs_up_still_gets_its_work_done_once() {
+    let gate = super::support::Gate::closed();
+    let held = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, "done")
+        }
+    })
+    .await;
+    let proxy = Proxy::with(upstream.address, "[defaults]\nwait = \"1m\"\n");
+    let mut raw = super::support::Raw::connect(proxy.address).await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: \"k\"\r\nContent-Length: 2\r\n\r\n10";
+    raw.write(head).await;
+    upstream.called(1).await;
+    drop(raw);
+    let again = tokio::spawn({
+        let url = proxy.url("/");
+        async move { Client::new().send(post(&url, "k", "10")).await }
+    });
+    gate.open(1);
+    let again = soon("the answer", again).await.unwrap();
+    assert_eq!((again.text(), again.is_replayed()), ("done", true));
+    assert_eq!(upstream.calls(), 1);
+}

@@ -1,0 +1,15 @@
+//! The program `semel`, as its users have it: the real binary, real sockets, upstreams in this process.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod support;
+
+mod cli;
+mod config;
+mod hostile;
+mod keyed;
+mod logs;
+mod lost;
+mod pass;
+mod stop;
+mod upgrade;

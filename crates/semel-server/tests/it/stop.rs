@@ -1,0 +1,169 @@
+//! How the proxy ends, and what it leaves behind.
+
+use super::support::{Asked, Client, Gate, Proxy, Raw, Upstream, answer, post, soon};
+use std::time::Instant;
+
+/// An upstream that answers when it is let.
+async fn gated() -> (Upstream, Gate) {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let upstream = Upstream::start(move |asked: Asked| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, asked.body)
+        }
+    })
+    .await;
+    (upstream, gate)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_is_finished() {
+    for signal in ["TERM", "INT"] {
+        let (upstream, gate) = gated().await;
+        let mut proxy = Proxy::before(upstream.address);
+        let mut idle = Raw::connect(proxy.address).await;
+        idle.write("GET /.semel/health HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        idle.until("\r\n\r\n").await;
+        let sent = [(Client::new(), "one"), (Client::http2(), "two")].map(|(client, key)| {
+            let url = proxy.url("/");
+            tokio::spawn(async move { client.send(post(&url, key, "done")).await })
+        });
+        upstream.called(2).await;
+        proxy.signal(signal);
+        proxy.event("stopping: finishing what is under way");
+        idle.rest().await;
+        let nobody_is_accepted = async { while tokio::net::TcpStream::connect(proxy.address).await.is_ok() {} };
+        soon("the end of accepting", nobody_is_accepted).await;
+        gate.open(2);
+        for sent in sent {
+            assert_eq!(sent.await.unwrap().text(), "done");
+        }
+        assert_eq!(proxy.ended().code(), Some(0), "{}", proxy.log());
+        assert!(proxy.log().contains("\"event\":\"stopped\""), "{}", proxy.log());
+        assert_eq!(upstream.calls(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_ends_when_it_stops() {
+    let (upstream, gate) = gated().await;
+    let proxy = Proxy::before(upstream.address);
+    let mut raw = Raw::connect(proxy.address).await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    upstream.called(1).await;
+    // A connection of HTTP/2 that is open when it stops may still ask.
+    let client = Client::http2();
+    let waiting = tokio::spawn({
+        let (client, url) = (client.clone(), proxy.url("/x"));
+        async move { client.get(&url).await }
+    });
+    upstream.called(2).await;
+    proxy.signal("TERM");
+    proxy.event("stopping: finishing what is under way");
+    gate.open(2);
+    assert_eq!(waiting.await.unwrap().status, 200);
+    assert!(
+        raw.rest().await.to_ascii_lowercase().contains("connection: close"),
+        "its client is told not to come again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_too_long_is_not_waited_for() {
+    let (upstream, _gate) = gated().await;
+    let mut proxy = Proxy::with(upstream.address, "[proxy.timeouts]\nshutdown = \"300ms\"\n");
+    let mut raw = Raw::connect(proxy.address).await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    upstream.called(1).await;
+    proxy.signal("TERM");
+    assert_eq!(proxy.ended().code(), Some(0));
+    assert!(proxy.log().contains("stopped with requests under way"), "{}", proxy.log());
+    assert!(!raw.rest().await.contains("HTTP/1.1 200"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_it_at_once() {
+    let (upstream, _gate) = gated().await;
+    let mut proxy = Proxy::before(upstream.address);
+    let mut raw = Raw::connect(proxy.address).await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    upstream.called(1).await;
+    proxy.signal("TERM");
+    proxy.event("stopping: finishing what is under way");
+    proxy.signal("INT");
+    assert_eq!(proxy.ended().code(), Some(130));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_whose_client_has_gone_is_recorded_before_it_ends() {
+    let (upstream, gate) = gated().await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    let mut raw = Raw::connect(proxy.address).await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: \"k\"\r\nContent-Length: 2\r\n\r\n10";
+    raw.write(head).await;
+    upstream.called(1).await;
+    drop(raw);
+    proxy.signal("TERM");
+    proxy.event("stopping: finishing what is under way");
+    gate.open(1);
+    assert_eq!(proxy.ended().code(), Some(0), "{}", proxy.log());
+    let proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    let again = Client::new().send(post(&proxy.url("/"), "k", "10")).await;
+    assert_eq!((again.text(), again.is_replayed(), upstream.calls()), ("10", true, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_is_replayed_after_a_kill() {
+    let (upstream, gate) = gated().await;
+    gate.open(1);
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    assert_eq!(Client::new().send(post(&proxy.url("/"), "k", "10")).await.text(), "10");
+    proxy.kill();
+    let proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    let again = Client::new().send(post(&proxy.url("/"), "k", "10")).await;
+    assert_eq!((again.text(), again.is_replayed(), upstream.calls()), ("10", true, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_was_under_way_at_a_kill_is_not_sent_again_within_its_lease() {
+    let (upstream, gate) = gated().await;
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[defaults]\nlease = \"6s\"\nwait = \"500ms\"\n";
+    let proxy = Proxy::start(directory.path(), upstream.address, config, &[]);
+    let began = Instant::now();
+    let mut raw = Raw::connect(proxy.address).await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: \"k\"\r\nContent-Length: 2\r\n\r\n10";
+    raw.write(head).await;
+    upstream.called(1).await;
+    // Between the upstream's call and its answer.
+    proxy.kill();
+    gate.open(10);
+    let proxy = Proxy::start(directory.path(), upstream.address, config, &[]);
+    let client = Client::new();
+    let mut refused = 0;
+    let settled = soon("the end of the lease", async {
+        loop {
+            let got = client.send(post(&proxy.url("/"), "k", "10")).await;
+            if got.status != 409 {
+                return got;
+            }
+            assert_eq!(got.problem(), "in-progress");
+            assert_eq!(upstream.calls(), 1, "within its lease nothing is sent again");
+            refused += 1;
+        }
+    })
+    .await;
+    assert!(refused > 0, "the lease was over before anybody asked");
+    assert!(
+        began.elapsed() >= std::time::Duration::from_secs(6),
+        "the lease stands for as long as it was given"
+    );
+    assert_eq!((settled.status.as_u16(), settled.text(), settled.is_replayed()), (200, "10", false));
+    assert_eq!(upstream.calls(), 2);
+    assert!(client.send(post(&proxy.url("/"), "k", "10")).await.is_replayed());
+    assert_eq!(upstream.calls(), 2);
+}

@@ -1,0 +1,53 @@
+//! A socket, and the bytes on it.
+
+use super::soon;
+use std::{io, net::SocketAddr};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// A connection without a library between.
+pub(crate) struct Raw(pub(crate) TcpStream);
+
+impl Raw {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self(TcpStream::connect(address).await.unwrap())
+    }
+
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// Everything until the other side ends the connection.
+    pub(crate) async fn rest(&mut self) -> String {
+        let mut read = Vec::new();
+        let ended = soon("the end of the connection", self.0.read_to_end(&mut read)).await;
+        match ended {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                read.extend_from_slice(b"(reset)");
+            }
+            Err(error) => panic!("{error}"),
+        }
+        String::from_utf8_lossy(&read).into_owned()
+    }
+
+    /// Everything up to and with this text.
+    pub(crate) async fn until(&mut self, text: &str) -> String {
+        let mut read = Vec::new();
+        while !String::from_utf8_lossy(&read).contains(text) {
+            let so_far = String::from_utf8_lossy(&read).into_owned();
+            let count = soon("more", self.0.read_buf(&mut read)).await.unwrap();
+            assert!(count > 0, "it ended before `{text}`: {so_far}");
+        }
+        String::from_utf8_lossy(&read).into_owned()
+    }
+}
+
+/// Sends these bytes, and gives everything that comes until the connection ends.
+pub(crate) async fn exchange(address: SocketAddr, bytes: impl AsRef<[u8]>) -> String {
+    let mut raw = Raw::connect(address).await;
+    raw.write(bytes).await;
+    raw.rest().await
+}
