@@ -126,7 +126,7 @@ pub use semel_core::{
     time::{Clock, Timestamp},
 };
 
-/// The examples of the README, run with the others.
-#[cfg(doctest)]
+/// The examples of the README, run with the others. One of them is an axum service.
+#[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
