@@ -185,19 +185,19 @@ impl Function<'_, Api> {
     async fn answered(self, event: LambdaEvent<Box<RawValue>>) -> Result<Box<RawValue>, Fault> {
         let (json, context) = event.into_parts();
         let request = Request::read(&json)?;
-        let Lambda { kind, .. } = &self.lambda;
+        let Lambda { kind, settings } = &self.lambda;
         let plan = match self.plan(&request, &json, &context)? {
             Ok(plan) => plan,
             Err(problem) => return Ok(self.problem(problem, None, &request)),
         };
         let work = (self.handler)(request.event(&json)?.as_ref(), context)?;
         match run::run(plan, work, |answer| kind.kept(answer)).await {
-            Ok(Ran { json, is_replay: false }) => Ok(answer::without_own(json)),
+            Ok(Ran { json, replay: None }) => Ok(answer::without_own(json)),
             // An operator said that it was carried out, and had no response.
             Ok(Ran { json, .. }) if json.get() == "null" => {
                 Ok(self.problem(Problem::RESPONSE_NOT_RETAINED, None, &request))
             }
-            Ok(Ran { json, .. }) => Ok(answer::replayed(&json, request.is_multi)),
+            Ok(ran) => Ok(answer::replayed(&settings.told(ran), request.is_multi)),
             Err(Fault::Semel(error)) => {
                 let (problem, wait) = self.told(&error);
                 Ok(self.problem(problem, wait, &request))

@@ -81,7 +81,8 @@ impl Function<'_, Events> {
         let (json, context) = event.into_parts();
         let plan = self.plan(&json, &context)?;
         let work = (self.handler)(&json, context)?;
-        Ok(run::run(plan, work, |_| Kept::Whole).await?.json)
+        let ran = run::run(plan, work, |_| Kept::Whole).await?;
+        Ok(self.lambda.settings.told(ran))
     }
 
     fn plan(&self, json: &RawValue, context: &lambda_runtime::Context) -> Result<Plan, Fault> {

@@ -41,7 +41,8 @@ pub(super) enum Plan {
 /// What is answered.
 pub(super) struct Ran {
     pub(super) json: Box<RawValue>,
-    pub(super) is_replay: bool,
+    /// What it is a replay of, if it is one.
+    pub(super) replay: Option<Replay>,
 }
 
 /// What of an answer is kept, to be replayed.
@@ -87,7 +88,7 @@ pub(super) async fn run(
     };
     match begin {
         Begin::Run(lease) => under(lease, work, keeps).await,
-        Begin::Replay(replay) => replayed(&replay),
+        Begin::Replay(replay) => Ok(Ran { json: replay.value()?, replay: Some(replay) }),
         Begin::Failed(failure) if failure.reason() == Reason::Fatal => {
             Err(Fault::Handler(NamedError::from_kept(failure.error())))
         }
@@ -95,10 +96,6 @@ pub(super) async fn run(
         Begin::Busy { key, until } => Err(Error::new(ErrorKind::InProgress { until }, key).into()),
         Begin::Mismatch { key } => Err(Error::new(ErrorKind::Mismatch, key).into()),
     }
-}
-
-fn replayed(replay: &Replay) -> Result<Ran, Fault> {
-    Ok(Ran { json: replay.value()?, is_replay: true })
 }
 
 async fn under(lease: Lease, work: Work<'_>, keeps: impl Fn(&RawValue) -> Kept) -> Result<Ran, Fault> {
@@ -130,7 +127,7 @@ async fn written(lease: Lease, json: Box<RawValue>, keeps: impl Fn(&RawValue) ->
         // Whether this is written or not, the answer is what the handler said; if not, the lease lapses.
         Kept::Nothing => drop(lease.release("the answer says to try again").await),
     }
-    Ok(Ran { json, is_replay: false })
+    Ok(Ran { json, replay: None })
 }
 
 /// Writes what the handler's error means, and gives what its caller is told.

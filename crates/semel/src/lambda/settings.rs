@@ -5,9 +5,10 @@ use super::{
     error::Fault,
     function::Function,
     pick::Pick,
-    run::{self, Plan},
+    run::{self, Plan, Ran},
 };
 use crate::{
+    begin::Replay,
     call::{Call, OnBusy},
     error::{Error, ErrorKind},
     handler_error::HandlerError,
@@ -39,6 +40,7 @@ pub struct Lambda<K> {
 }
 
 type Prepare = Arc<dyn Fn(Call) -> Call + Send + Sync>;
+type OnReplay = Arc<dyn Fn(Box<RawValue>, &Replay) -> Box<RawValue> + Send + Sync>;
 
 /// What all functions can be told.
 #[derive(Clone)]
@@ -49,6 +51,7 @@ pub(super) struct Settings {
     compared: Compared,
     on_busy: OnBusy,
     prepare: Prepare,
+    on_replay: Option<OnReplay>,
 }
 
 /// What of an event is compared with that of the first one of its key.
@@ -70,7 +73,8 @@ impl<K> Lambda<K> {
     pub(super) fn new(once: Once, kind: K) -> Self {
         let on_busy = once.driver.defaults.on_busy;
         let prepare: Prepare = Arc::new(|call| call);
-        Self { settings: Settings { once, scope: None, compared: Compared::Usual, on_busy, prepare }, kind }
+        let compared = Compared::Usual;
+        Self { settings: Settings { once, scope: None, compared, on_busy, prepare, on_replay: None }, kind }
     }
 
     /// The scope of the keys, instead of the function's name: for functions that are renamed, or share keys.
@@ -113,6 +117,26 @@ impl<K> Lambda<K> {
     pub fn prepare(mut self, prepare: impl Fn(Call) -> Call + Send + Sync + 'static) -> Self {
         let before = self.settings.prepare;
         self.settings.prepare = Arc::new(move |call| prepare(before(call)));
+        self
+    }
+
+    /// Changes each result that is replayed, on its way out; what is kept stays as it is. Answers to batches are not
+    /// results.
+    ///
+    /// ```
+    /// use semel::{Once, lambda::{self, Pick}};
+    /// use serde_json::{Value, value::to_raw_value};
+    /// let function = lambda::events(Once::memory(), Pick::event_id()).on_replay(|json, replay| {
+    ///     let mut result: Value = serde_json::from_str(json.get()).unwrap_or_default();
+    ///     result["ageSeconds"] = replay.age().as_secs().into();
+    ///     to_raw_value(&result).unwrap_or(json)
+    /// });
+    /// ```
+    pub fn on_replay(
+        mut self,
+        on_replay: impl Fn(Box<RawValue>, &Replay) -> Box<RawValue> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.on_replay = Some(Arc::new(on_replay));
         self
     }
 
@@ -192,6 +216,14 @@ impl Settings {
             Compared::Usual => Ok(None),
             Compared::Picked(pick) => picked(event, pick).map(Some),
             Compared::Nothing => Ok(Some(Fingerprint::EMPTY)),
+        }
+    }
+
+    /// What is answered: a result as it is, or a replay as somebody wants it.
+    pub(super) fn told(&self, ran: Ran) -> Box<RawValue> {
+        match (ran.replay, &self.on_replay) {
+            (Some(replay), Some(on_replay)) => on_replay(ran.json, &replay),
+            (_, _) => ran.json,
         }
     }
 

@@ -292,3 +292,15 @@ async fn a_function_can_be_named_borrowed_from_and_spawned() {
         .handler(async |_: LambdaEvent<Box<RawValue>>, _| Ok(owned.len()));
     assert_eq!(invoke(&borrowing, event).await.unwrap(), "8");
 }
+
+#[tokio::test]
+async fn a_replay_can_be_changed_on_its_way_out() {
+    let runs = Count::default();
+    let function = lambda::events(Once::memory(), Pick::event_id())
+        .on_replay(|result, replay| json(&format!("[{}, {}, \"again\"]", result.get(), replay.attempts())))
+        .handler(async |_: LambdaEvent<Value>, _| Ok(runs.add()));
+    assert_eq!(invoke(&function, r#"{"id": 7}"#).await.unwrap(), "1", "the first one is as it is");
+    for _delivery in 0..2 {
+        assert_eq!(invoke(&function, r#"{"id": 7}"#).await.unwrap(), r#"[1, 1, "again"]"#);
+    }
+}
