@@ -130,3 +130,8 @@ pub use semel_core::{
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The examples of the page on Powertools, compiled with the others.
+#[cfg(all(doctest, feature = "dynamodb", feature = "jmespath"))]
+#[doc = include_str!("../../../docs/powertools.md")]
+struct Powertools;
