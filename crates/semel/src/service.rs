@@ -33,7 +33,9 @@ use crate::{
     observe::in_span,
 };
 use classify::Meaning;
-pub(crate) use loan::{Lender, lend};
+#[cfg(feature = "http")]
+pub(crate) use loan::Lender;
+pub(crate) use loan::lend;
 use semel_core::{BoxFuture, key::KeyError, sabotage};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
