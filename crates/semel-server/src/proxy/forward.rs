@@ -71,7 +71,15 @@ pub(super) struct Forwarding {
 
 /// Memory that a request with a key has; in its extensions, and given back when it was sent.
 #[derive(Clone, Debug)]
-pub(super) struct Room(#[expect(dead_code, reason = "held, not read")] pub(super) Arc<OwnedSemaphorePermit>);
+pub(super) struct Room {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: Arc::new(permit) }
+    }
+}
 
 impl Service<Request<Sent>> for Forward {
     type Response = Response<Outbound>;

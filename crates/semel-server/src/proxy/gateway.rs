@@ -25,7 +25,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// How long a request with a key waits for memory.
-const ROOM_WAIT: Duration = Duration::from_secs(5);
+const ROOM_WAIT: Duration = Duration::from_secs(15);
 /// What memory is counted in.
 const ROOM_UNIT: u64 = 1024;
 
@@ -63,7 +63,7 @@ impl Memory {
         let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX).clamp(1, self.units);
         let taking = Arc::clone(&self.room).acquire_many_owned(units);
         let taken = tokio::time::timeout(ROOM_WAIT, taking).await.ok()?;
-        taken.ok().map(|it| Room(Arc::new(it)))
+        taken.ok().map(Room::new)
     }
 }
 

@@ -34,7 +34,8 @@ async fn what_is_under_way_is_finished() {
         proxy.signal(signal);
         proxy.event("stopping: finishing what is under way");
         idle.rest().await;
-        let nobody_is_accepted = async { while tokio::net::TcpStream::connect(proxy.address).await.is_ok() {} };
+        let nobody_is_accepted =
+            async { while tokio::net::TcpStream::connect(proxy.address).await.is_ok() {} };
         soon("the end of accepting", nobody_is_accepted).await;
         gate.open(2);
         for sent in sent {
