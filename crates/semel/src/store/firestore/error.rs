@@ -1,6 +1,7 @@
 //! What Firestore's errors mean, and what to do about them.
 
 use super::{STORE, document::Place};
+use hyper::http::Error as HttpError;
 use semel_core::store::{
     StoreError,
     StoreErrorKind::{self, Misconfigured, Refused, Unavailable},
@@ -14,7 +15,7 @@ pub(super) enum Failure {
     /// The user's own function gave no token.
     Token(Box<dyn StdError + Send + Sync>),
     /// The request cannot be written down.
-    Address(hyper::http::Error),
+    Address(HttpError),
     /// No connection, or it broke before the answer was there.
     Silence(Box<dyn StdError + Send + Sync>),
     /// It said no.

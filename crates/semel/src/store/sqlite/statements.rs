@@ -173,9 +173,11 @@ impl Statements {
         let lost: Vec<Identity> = identities.filter(|it| !won.contains(it)).collect();
         let mut found =
             if lost.is_empty() { HashMap::new() } else { self.load_all(connection, &lost).await? };
-        let swapped = |it: &Numbered<'_>| match won.contains(&it.change.identity) {
-            true => Swapped::Won(it.fence),
-            false => Swapped::Lost(found.remove(&it.change.identity)),
+        let swapped = |it: &Numbered<'_>| {
+            if won.contains(&it.change.identity) {
+                return Swapped::Won(it.fence);
+            }
+            Swapped::Lost(found.remove(&it.change.identity))
         };
         Ok(changes.iter().map(swapped).collect())
     }
