@@ -53,7 +53,11 @@ pub(super) fn undecided() -> StoreError {
 
 /// A record's bytes that cannot be read.
 pub(super) fn unreadable(error: WireError) -> StoreError {
-    crate::store::unreadable::unreadable(STORE, "read a record", error)
+    let kind = match error {
+        WireError::Newer { .. } => Misconfigured,
+        _ => Corrupt,
+    };
+    StoreError::new(kind, STORE, "read a record").because(error)
 }
 
 fn trouble(doing: &str, verdict: Verdict, error: impl StdError + Send + Sync + 'static) -> StoreError {
