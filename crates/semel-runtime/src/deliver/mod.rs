@@ -1,0 +1,1 @@
+//! Delivery: one request to a function, and what came of it.

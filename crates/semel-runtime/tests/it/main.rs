@@ -1,0 +1,2 @@
+//! The runtime against real targets.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
