@@ -427,6 +427,21 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a message is not run before one of its group that failed",
         caught_by: "binary_id(semel::lambda) & test(records::)",
     },
+    Sabotage {
+        name: "events_json_is_bytes",
+        breaks: "a sender may order the members of its JSON anew",
+        caught_by: "binary_id(semel-events::it) & test(/^event::/)",
+    },
+    Sabotage {
+        name: "events_checksum_unchecked",
+        breaks: "damaged bytes are never an event",
+        caught_by: "binary_id(semel-events::it) & test(/^stored::/)",
+    },
+    Sabotage {
+        name: "events_header_decoded_twice",
+        breaks: "a header is percent-decoded once",
+        caught_by: "binary_id(semel-events::it) & test(/^cloudevents::/)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -1,0 +1,62 @@
+//! CloudEvents 1.0 over HTTP: binary, structured and batched.
+//!
+//! 1. `Content-Type` decides, without regard to case: `application/cloudevents-batch+json` is a batch,
+//!    `application/cloudevents+json` is structured, anything else with `ce-` headers is binary. Other encodings of
+//!    the first two are refused.
+//! 2. Version 1.0 only.
+//!
+//! It does not read HTTP/1.1 trailers or other bindings than HTTP's.
+
+mod binary;
+mod structured;
+
+pub use binary::{HEADER_BYTES_MAX, read_binary};
+pub use structured::{read_batch, read_structured};
+
+use super::{ReadError, Received};
+use crate::media::{self, ContentType};
+use bytes::Bytes;
+use http::HeaderMap;
+
+/// `Content-Type` of one event as JSON.
+pub const STRUCTURED_JSON: &str = "application/cloudevents+json";
+/// `Content-Type` of a list of events as JSON.
+pub const BATCH_JSON: &str = "application/cloudevents-batch+json";
+
+/// How a CloudEvents request is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    Binary,
+    Structured,
+    Batch,
+}
+
+/// How a request is to be read as CloudEvents; `None` if nothing says that it is one.
+pub(super) fn mode(headers: &HeaderMap) -> Result<Option<Mode>, ReadError> {
+    let is_binary = binary::ATTRIBUTES.iter().any(|it| headers.contains_key(*it));
+    let content_type = match media::content_type(headers) {
+        ContentType::One(it) => it,
+        ContentType::Absent => return Ok(is_binary.then_some(Mode::Binary)),
+        ContentType::Unclear => return Err(ReadError::MediaType),
+    };
+    let essence = media::essence(content_type).to_ascii_lowercase();
+    // The batch first: its name begins with the other's.
+    let mode = match essence.strip_prefix("application/cloudevents") {
+        Some("-batch+json") => Mode::Batch,
+        Some("+json") => Mode::Structured,
+        Some(other) if other.is_empty() || other.starts_with(['+', '-']) => return Err(ReadError::MediaType),
+        Some(_) | None => return Ok(is_binary.then_some(Mode::Binary)),
+    };
+    if media::is_utf8(content_type) { Ok(Some(mode)) } else { Err(ReadError::MediaType) }
+}
+
+/// Reads a request in whichever mode it is.
+pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
+    match mode(headers)? {
+        Some(Mode::Binary) => read_binary(headers, body).map(|it| Received::One(Box::new(it))),
+        Some(Mode::Structured) => read_structured(body).map(|it| Received::One(Box::new(it))),
+        Some(Mode::Batch) => read_batch(body).map(Received::Batch),
+        None if headers.contains_key(http::header::CONTENT_TYPE) => Err(ReadError::MediaType),
+        None => Err(ReadError::SpecVersion),
+    }
+}

@@ -1,0 +1,156 @@
+//! The binary mode: attributes are headers, data is the body.
+//!
+//! 1. A header's value is unquoted, then percent-decoded once; what is then no UTF-8 (overlong forms included), or
+//!    had a `%` without two digits, is refused.
+//! 2. An attribute has one header. `datacontenttype` is `Content-Type`.
+//! 3. An empty body is no data.
+//! 4. What is sent is percent-encoded, and never quoted.
+
+use crate::{
+    event::{Attribute, Event, EventError, EventTime, SPEC_VERSION},
+    format::ReadError,
+    media::{self, ContentType},
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
+use semel_core::sabotage::is_on;
+
+/// Longest value of an attribute's header, in bytes: three for each byte of the longest extension, and two quotes.
+pub const HEADER_BYTES_MAX: usize = 3 * crate::event::EXTENSION_BYTES_MAX + 2;
+
+const PREFIX: &str = "ce-";
+
+/// Headers that tell a request in this mode.
+pub(super) const ATTRIBUTES: [&str; 4] = ["ce-specversion", "ce-id", "ce-source", "ce-type"];
+
+/// Reads an event from headers and body.
+pub fn read_binary(headers: &HeaderMap, body: &Bytes) -> Result<Event, ReadError> {
+    if attribute(headers, "ce-specversion")?.as_deref() != Some(SPEC_VERSION) {
+        return Err(ReadError::SpecVersion);
+    }
+    let required = |name, what| attribute(headers, name)?.ok_or(ReadError::Event(EventError::Missing(what)));
+    let mut event = Event::builder(
+        required("ce-id", Attribute::Id)?,
+        required("ce-source", Attribute::Source)?,
+        required("ce-type", Attribute::Type)?,
+    );
+    for name in headers.keys() {
+        let Some(short) = name.as_str().strip_prefix(PREFIX) else { continue };
+        let Some(value) = attribute(headers, name.as_str())? else { continue };
+        event = match Attribute::named(short) {
+            Attribute::SpecVersion | Attribute::Id | Attribute::Source | Attribute::Type => event,
+            Attribute::DataContentType => return Err(ReadError::ContentTypeHeader),
+            Attribute::Subject => event.subject(value),
+            Attribute::Time => event.time(value),
+            Attribute::DataSchema => event.schema(value),
+            Attribute::Extension => event.extension(short, value),
+        };
+    }
+    event = match media::content_type(headers) {
+        ContentType::Absent => event,
+        ContentType::One(it) => event.content_type(it),
+        ContentType::Unclear => return Err(ReadError::MediaType),
+    };
+    if !body.is_empty() {
+        event = event.data(body.clone());
+    }
+    Ok(event.build()?)
+}
+
+fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, ReadError> {
+    let mut all = headers.get_all(name).iter();
+    match (all.next(), all.next()) {
+        (None, _) => Ok(None),
+        (Some(one), None) => decoded(one.as_bytes()).map(Some).ok_or(ReadError::HeaderValue),
+        (Some(_), Some(_)) => Err(ReadError::HeaderTwice),
+    }
+}
+
+/// The value of a header: unquoted, then percent-decoded once.
+fn decoded(value: &[u8]) -> Option<String> {
+    (value.len() <= HEADER_BYTES_MAX).then_some(())?;
+    let value = match value.trim_ascii() {
+        [b'"', quoted @ .., b'"'] => unquoted(quoted)?,
+        plain => plain.to_vec(),
+    };
+    let once = percent_decoded(&value)?;
+    let bytes = if is_on("events_header_decoded_twice") { percent_decoded(&once)? } else { once };
+    String::from_utf8(bytes).ok()
+}
+
+/// What stands between quotes, without the backslashes that protect its characters.
+fn unquoted(quoted: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(quoted.len());
+    let mut rest = quoted.iter();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'\\' => plain.push(*rest.next()?),
+            b'"' => return None,
+            _ => plain.push(*byte),
+        }
+    }
+    Some(plain)
+}
+
+fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |it: u8| (it as char).to_digit(16).map(|it| it as u8);
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = tail;
+        if *byte != b'%' {
+            plain.push(*byte);
+            continue;
+        }
+        let [high, low, tail @ ..] = tail else { return None };
+        plain.push(digit(*high)? << 4 | digit(*low)?);
+        rest = tail;
+    }
+    Some(plain)
+}
+
+impl Event {
+    /// The event in the binary mode: headers and body.
+    pub fn to_binary(&self) -> (HeaderMap, Bytes) {
+        let mut headers = HeaderMap::with_capacity(8 + self.extensions().len());
+        let mut put = |name: HeaderName, value: &str| headers.insert(name, encoded(value));
+        let known: [(&'static str, Option<&str>); 7] = [
+            ("ce-specversion", Some(SPEC_VERSION)),
+            ("ce-id", Some(self.id())),
+            ("ce-source", Some(self.source())),
+            ("ce-type", Some(self.kind())),
+            ("ce-subject", self.subject()),
+            ("ce-time", self.time().map(EventTime::text)),
+            ("ce-dataschema", self.data_schema()),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                put(HeaderName::from_static(name), value);
+            }
+        }
+        for (name, value) in self.extensions() {
+            let name = HeaderName::try_from(format!("{PREFIX}{name}"));
+            put(name.expect("an extension's name is letters and digits"), value);
+        }
+        if let Some(media_type) = self.data_content_type() {
+            let value = HeaderValue::from_str(media_type);
+            headers.insert(CONTENT_TYPE, value.expect("a media type is printable ASCII"));
+        }
+        (headers, self.data().cloned().unwrap_or_default())
+    }
+}
+
+/// Percent-encodes all but printable ASCII, and of that the space, `"` and `%`.
+fn encoded(value: &str) -> HeaderValue {
+    let is_plain = |it: u8| it.is_ascii_graphic() && it != b'"' && it != b'%';
+    let mut text = Vec::with_capacity(value.len());
+    for byte in value.bytes() {
+        if is_plain(byte) {
+            text.push(byte);
+        } else {
+            let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
+            text.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+    HeaderValue::from_maybe_shared(Bytes::from(text)).expect("printable ASCII is a header's value")
+}
