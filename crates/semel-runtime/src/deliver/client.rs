@@ -1,0 +1,320 @@
+//! The port over HTTP.
+//!
+//! 1. A delivery is one `POST`. It goes out once: over a connection of the pool, or over a new one.
+//! 2. What certainly did not go out is [`Answer::NotSent`]; what may have is [`Answer::Broken`] or
+//!    [`Answer::TimedOut`]. A connection of the pool that turns out to be dead is told as what it is, and no other one is
+//!    tried.
+//! 3. A new connection is made in [`Limits::connect`], the head of the answer comes in [`Limits::first_byte`] or the
+//!    delivery's own, and all of it in the delivery's own time.
+//! 4. The answer is read up to [`Limits::response_bytes_max`], and then closed. Its head is limited by hyper: 100 headers,
+//!    [`Limits::head_bytes_max`].
+//! 5. An unused connection is given up after [`Limits::idle`]: sooner than most servers close it from their side.
+//!
+//! It does not follow redirects, decompress, keep cookies, or use a proxy.
+
+use super::{
+    Answer, BoxedAnswer, Cause, Deliver, Delivery, Protocol, Resolve, Stage, Status, SystemResolver, Trouble,
+    connect::{Guarded, InTime},
+    guard::Policy,
+    read::read,
+    trouble::chain,
+};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode,
+    header::{
+        CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
+        UPGRADE, USER_AGENT,
+    },
+};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
+use rustls::{ClientConfig, RootCertStore};
+use semel_core::sabotage;
+use std::{
+    error::Error as StdError,
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::{Instant, timeout_at};
+
+/// How much of an answer is read, unless told otherwise.
+pub const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+/// How long the head of an answer may take, unless told otherwise.
+pub const FIRST_BYTE: Duration = Duration::from_secs(15);
+/// Most unused connections to one target that are kept.
+const IDLE_MAX: usize = 256;
+/// What a target of HTTP/2 may have on the way: for one delivery, and for all of a connection.
+const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// How often a silent connection of HTTP/2 with work on it is asked whether it lives, and how soon it must say so.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PONG_WITHIN: Duration = Duration::from_secs(10);
+/// Of the connection, and not of a delivery.
+const OWN_HEADERS: [HeaderName; 11] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    EXPECT,
+    HOST,
+    KEEP_ALIVE,
+    PROXY_AUTHORIZATION,
+    PROXY_CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("semel/", env!("CARGO_PKG_VERSION")));
+
+/// How long things may take, and how large they may be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Until a connection is made: the name looked up, connected, encrypted.
+    pub connect: Duration,
+    /// Until the head of an answer is there, for deliveries that do not say it themselves.
+    pub first_byte: Duration,
+    /// How long an unused connection is kept.
+    pub idle: Duration,
+    /// Largest head of an answer, in bytes; 8 KiB at least.
+    pub head_bytes_max: u32,
+    /// How much of the body of an answer is read, in bytes.
+    pub response_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            first_byte: FIRST_BYTE,
+            // Node, Apache and uvicorn close after five.
+            idle: Duration::from_secs(4),
+            head_bytes_max: 64 * 1024,
+            response_bytes_max: RESPONSE_BYTES_MAX,
+        }
+    }
+}
+
+/// What a client is made of.
+#[derive(Clone)]
+pub struct Settings {
+    /// What may be called.
+    pub policy: Policy,
+    /// How long things may take.
+    pub limits: Limits,
+    /// Where names are looked up.
+    pub resolver: Arc<dyn Resolve>,
+    /// Whose certificates are believed; this machine's own roots if nothing is given.
+    pub roots: Option<RootCertStore>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::public(),
+            limits: Limits::default(),
+            resolver: Arc::new(SystemResolver::default()),
+            roots: None,
+        }
+    }
+}
+
+type Pool = legacy::Client<InTime, Full<Bytes>>;
+
+/// Calls functions over HTTP. Cheap to clone; clones share their connections.
+///
+/// ```no_run
+/// use bytes::Bytes;
+/// use http::HeaderMap;
+/// use semel_runtime::deliver::{Client, Deliver, Delivery, Settings, guard::{Policy, check_url}};
+/// use std::time::Duration;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::new(Settings::default());
+/// let target = check_url("https://orders.example.com/created", &Policy::public())?;
+/// let delivery = Delivery::new(target, HeaderMap::new(), Bytes::from("{}"), Duration::from_mins(1));
+/// println!("{:?}", client.deliver(delivery).await);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    negotiated: Pool,
+    http2: Pool,
+    limits: Limits,
+    has_roots: bool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("limits", &self.limits)
+            .field("has_roots", &self.has_roots)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client. If this machine has no root certificates, encrypted targets cannot be called:
+    /// see [`Client::has_roots`].
+    pub fn new(settings: Settings) -> Self {
+        let Settings { policy, limits, resolver, roots } = settings;
+        let roots = roots.unwrap_or_else(native_roots);
+        let has_roots = !roots.is_empty();
+        let guarded = Guarded { policy: Arc::new(policy), resolver };
+        let pool = |protocol| {
+            let way = HttpsConnector::from((guarded.clone(), encryption(roots.clone(), protocol)));
+            build(&limits, InTime { way, limit: limits.connect }, protocol)
+        };
+        let (negotiated, http2) = (pool(Protocol::Negotiated), pool(Protocol::Http2));
+        Self { negotiated, http2, limits, has_roots }
+    }
+
+    /// Whether there are certificates to believe; without them, no encrypted target can be called.
+    pub const fn has_roots(&self) -> bool {
+        self.has_roots
+    }
+
+    async fn send(&self, delivery: Delivery) -> Answer {
+        let now = Instant::now();
+        let all_until = now + delivery.timeout;
+        let head_until = all_until.min(now + delivery.first_byte.unwrap_or(self.limits.first_byte));
+        let pool = match delivery.protocol {
+            Protocol::Negotiated => &self.negotiated,
+            Protocol::Http2 => &self.http2,
+        };
+        let processing = delivery.takes_processing.then(|| Arc::new(AtomicBool::new(false)));
+        let request = request(delivery, processing.clone());
+        let answer = match timeout_at(head_until, pool.request(request)).await {
+            Ok(Ok(response)) => self.read(response, all_until).await,
+            Ok(Err(error)) => no_answer(&error),
+            Err(_) => Answer::TimedOut(Stage::Head),
+        };
+        match (answer, processing) {
+            (Answer::Broken(_) | Answer::TimedOut(Stage::Head), Some(seen))
+                if seen.load(Ordering::Relaxed) =>
+            {
+                Answer::Status(Status::of(StatusCode::PROCESSING))
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    async fn read(&self, response: Response<Incoming>, until: Instant) -> Answer {
+        let (head, body) = response.into_parts();
+        let mut status = Status::of_head(head.status, &head.headers);
+        match timeout_at(until, read(body, self.limits.response_bytes_max)).await {
+            Ok(Ok((bytes, is_truncated))) => {
+                (status.body, status.is_truncated) = (bytes, is_truncated);
+                Answer::Status(status)
+            }
+            Ok(Err(error)) => Answer::Broken(Cause::from_error(trouble_of(&error), &error)),
+            Err(_) => Answer::TimedOut(Stage::Body),
+        }
+    }
+}
+
+impl Deliver for Client {
+    fn deliver(&self, delivery: Delivery) -> BoxedAnswer<'_> {
+        Box::pin(self.send(delivery))
+    }
+}
+
+fn native_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+fn encryption(roots: RootCertStore, protocol: Protocol) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the versions that it comes with")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = match protocol {
+        Protocol::Negotiated => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        Protocol::Http2 => vec![b"h2".to_vec()],
+    };
+    config
+}
+
+fn build(limits: &Limits, way: InTime, protocol: Protocol) -> Pool {
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(limits.idle)
+        .pool_max_idle_per_host(IDLE_MAX)
+        .retry_canceled_requests(sabotage::is_on("deliveries_retried_by_the_client"))
+        .http1_max_buf_size(limits.head_bytes_max.max(8 * 1024) as usize)
+        .http2_only(protocol == Protocol::Http2)
+        .http2_max_header_list_size(limits.head_bytes_max)
+        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_keep_alive_interval(PING_EVERY)
+        .http2_keep_alive_timeout(PONG_WITHIN)
+        .build(way)
+}
+
+fn request(delivery: Delivery, processing: Option<Arc<AtomicBool>>) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(delivery.body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = delivery.target.uri().clone();
+    *request.headers_mut() = sendable(delivery.headers);
+    if let Some(processing) = processing {
+        hyper::ext::on_informational(&mut request, move |response| {
+            if response.status() == StatusCode::PROCESSING {
+                processing.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+    request
+}
+
+fn sendable(mut headers: HeaderMap) -> HeaderMap {
+    for own in &OWN_HEADERS {
+        headers.remove(own);
+    }
+    headers.entry(USER_AGENT).or_insert(AGENT);
+    headers
+}
+
+fn no_answer(error: &legacy::Error) -> Answer {
+    if let Some(cause) = chain(error).find_map(|error| error.downcast_ref::<Cause>()) {
+        return Answer::NotSent(cause.clone());
+    }
+    if error.is_connect() {
+        let is_encryption = chain(error).any(is_encryption);
+        let trouble = if is_encryption { Trouble::Unencrypted } else { Trouble::Unconnected };
+        return Answer::NotSent(Cause::from_error(trouble, error));
+    }
+    match chain(error).find_map(|error| error.downcast_ref::<hyper::Error>()) {
+        // It was handed back whole.
+        Some(inner) if inner.is_canceled() => Answer::NotSent(Cause::from_error(Trouble::Stale, error)),
+        Some(inner) => Answer::Broken(Cause::from_error(trouble_of(inner), error)),
+        None => Answer::Broken(Cause::from_error(Trouble::Closed, error)),
+    }
+}
+
+/// The library wraps what went wrong with encryption in an error of the machine's kind.
+fn is_encryption(error: &(dyn StdError + 'static)) -> bool {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(wrapped) => wrapped.is::<rustls::Error>(),
+        None => error.is::<rustls::Error>(),
+    }
+}
+
+fn trouble_of(error: &hyper::Error) -> Trouble {
+    if error.is_parse() { Trouble::Malformed } else { Trouble::Closed }
+}
