@@ -120,18 +120,35 @@ impl Archive {
         *buckets = Arc::new(next);
     }
 
-    /// Removes the buckets of which every record has expired, and says how many records that was.
-    pub(crate) fn purge(&self, disk: &dyn Disk, expired_at: Timestamp) -> Result<usize, StoreError> {
+    /// The buckets of which every record has expired, the older first.
+    pub(crate) fn expired(&self, expired_at: Timestamp) -> Vec<Arc<Bucket>> {
         let mut expired: Vec<_> =
             self.buckets().list.iter().filter(|it| it.end <= expired_at).map(Arc::clone).collect();
-        if expired.is_empty() {
-            return Ok(0);
-        }
-        // The older first, so that a crash in between does not uncover them.
         expired.sort_unstable_by_key(|it| it.serial());
-        self.replace(Vec::new(), &expired);
-        self.discard(disk, &expired).map_err(disk_error("remove expired records"))?;
+        expired
+    }
+
+    /// Removes these buckets, in this order, so that a crash in between does not uncover older values, and
+    /// says how many records that was.
+    pub(crate) fn remove(&self, disk: &dyn Disk, expired: &[Arc<Bucket>]) -> Result<usize, StoreError> {
+        self.replace(Vec::new(), expired);
+        self.discard(disk, expired).map_err(disk_error("remove expired records"))?;
         Ok(expired.iter().map(|it| it.rows).sum())
+    }
+
+    /// Whether a bucket other than this one holds a newer value of the key.
+    pub(crate) fn holds_newer(
+        &self,
+        identity: &Identity,
+        fence: Fence,
+        than: &Bucket,
+    ) -> Result<bool, StoreError> {
+        for bucket in &self.buckets().list {
+            if bucket.name != than.name && bucket.find(identity)?.is_some_and(|it| it.fence > fence) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes away the names of files whose buckets are not in the list any more.

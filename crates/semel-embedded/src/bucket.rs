@@ -17,11 +17,16 @@ use crate::{
     disk::{Disk, DiskFile},
     error::{corrupt, disk as disk_error, misconfigured, sqlite as sqlite_error},
     lock,
+    owner::Layout,
     segment::RESTORE,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension, Row, params, params_from_iter,
+    types::{ToSqlOutput, Value, ValueRef},
+};
 use semel_core::{fence::Fence, key::Identity, sabotage, store::StoreError, time::Timestamp};
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{
         Arc, Mutex,
@@ -33,32 +38,36 @@ const FORMAT: u32 = 1;
 const PREFIX: &str = "finished-";
 const SUFFIX: &str = ".sqlite";
 const BUILDING: &str = "build a file of records";
-const SCHEMA: &str = "
+const PRAGMAS: &str = "
     PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
     PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -4096;
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE record (
-        prefix INTEGER PRIMARY KEY, identity BLOB NOT NULL, key TEXT NOT NULL, status TEXT NOT NULL,
-        fence INTEGER NOT NULL, expires_at INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
-    CREATE TABLE collided (
-        identity BLOB PRIMARY KEY, key TEXT NOT NULL, status TEXT NOT NULL,
-        fence INTEGER NOT NULL, expires_at INTEGER NOT NULL, record BLOB NOT NULL) STRICT, WITHOUT ROWID;
-    BEGIN";
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;";
 const FIND: &str = "SELECT identity, fence, expires_at, record FROM record WHERE prefix = ?1";
 const FIND_COLLIDED: &str = "SELECT identity, fence, expires_at, record FROM collided WHERE identity = ?1";
 const RANGE: &str = "SELECT identity, fence, expires_at, record FROM record WHERE prefix BETWEEN ?1 AND ?2";
 const RANGE_COLLIDED: &str = "SELECT identity, fence, expires_at, record FROM collided";
 
-/// What a person reads of a payload.
-pub(crate) struct Described {
-    /// The readable key.
-    pub(crate) key: String,
-    /// Where it stands.
-    pub(crate) status: &'static str,
+/// The tables for the values of an owner. What is large stands last, so that nobody reads past it.
+fn schema(layout: &Layout) -> String {
+    let rest = format!(
+        "fence INTEGER NOT NULL, expires_at INTEGER NOT NULL, {}, record BLOB NOT NULL",
+        layout.columns
+    );
+    format!(
+        "{PRAGMAS}
+        CREATE TABLE record (prefix INTEGER PRIMARY KEY, identity BLOB NOT NULL, {rest}) STRICT;
+        CREATE TABLE collided (identity BLOB PRIMARY KEY, {rest}) STRICT, WITHOUT ROWID;
+        BEGIN"
+    )
 }
 
-/// How the owner of the payloads describes one.
-pub(crate) type Describe = fn(&Identity, &[u8]) -> Described;
+/// Inserts a row of so many columns.
+fn insert(table: &str, columns: usize) -> String {
+    format!("INSERT INTO {table} VALUES (?{})", ", ?".repeat(columns - 1))
+}
+
+/// How many values there are, by a text and a number that their owner counts them by.
+pub(crate) type Tally = BTreeMap<(String, i64), u64>;
 
 /// A row.
 #[derive(Clone, Debug)]
@@ -202,6 +211,33 @@ impl Bucket {
         read().map_err(sqlite_error(format_args!("read `{}`", self.name)))
     }
 
+    /// Adds to these how many values there are that no newer one has replaced, by a text and a number.
+    pub(crate) fn tally(
+        &self,
+        counted_by: &str,
+        tally: &mut Tally,
+        is_newest: impl Fn(&Identity, Fence) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let failed = || sqlite_error(format!("read `{}`", self.name));
+        let connection = connect(&self.path)?;
+        for table in ["record", "collided"] {
+            let sql = format!("SELECT identity, fence, {counted_by} FROM {table}");
+            let mut statement = connection.prepare(&sql).map_err(failed())?;
+            let mut rows = statement.query([]).map_err(failed())?;
+            while let Some(row) = rows.next().map_err(failed())? {
+                let read = || -> rusqlite::Result<_> {
+                    Ok((Identity::from_bytes(row.get(0)?), row.get::<_, i64>(1)?, row.get(2)?, row.get(3)?))
+                };
+                let (identity, fence, text, number) = read().map_err(failed())?;
+                let fence = Fence::new(fence.cast_unsigned());
+                if fence.is_some_and(|it| is_newest(&identity, it).unwrap_or(true)) {
+                    *tally.entry((text, number)).or_default() += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Compares the file with its checksum, the first time.
     pub(crate) fn verify(&self) -> Result<(), StoreError> {
         if self.is_verified.load(Ordering::Acquire) {
@@ -261,6 +297,8 @@ fn checksum(file: &dyn DiskFile) -> std::io::Result<u32> {
 /// A bucket's file that is being written.
 pub(crate) struct Builder<'a> {
     disk: &'a dyn Disk,
+    layout: &'static Layout,
+    inserts: [String; 2],
     temporary: String,
     end: Timestamp,
     covers: u32,
@@ -275,6 +313,7 @@ pub(crate) struct Builder<'a> {
 impl<'a> Builder<'a> {
     pub(crate) fn new(
         disk: &'a dyn Disk,
+        layout: &'static Layout,
         end: Timestamp,
         covers: u32,
         serial: u32,
@@ -283,37 +322,38 @@ impl<'a> Builder<'a> {
         // SQLite would go on with what a crash left there.
         disk.create(&temporary).map_err(disk_error(BUILDING))?;
         let connection = Connection::open(disk.path(&temporary)).map_err(sqlite_error(BUILDING))?;
-        connection.execute_batch(SCHEMA).map_err(sqlite_error(BUILDING))?;
-        let identities = Vec::new();
-        Ok(Self { disk, temporary, end, covers, serial, connection, last: None, identities, collided: 0 })
+        connection.execute_batch(&schema(layout)).map_err(sqlite_error(BUILDING))?;
+        let columns = layout.count + 4;
+        Ok(Self {
+            disk,
+            layout,
+            inserts: [insert("record", columns + 1), insert("collided", columns)],
+            temporary,
+            end,
+            covers,
+            serial,
+            connection,
+            last: None,
+            identities: Vec::new(),
+            collided: 0,
+        })
     }
 
     /// Adds a row; they must come in the order of their identities.
-    pub(crate) fn push(&mut self, found: &Found, described: &Described) -> Result<(), StoreError> {
+    pub(crate) fn push(&mut self, found: &Found, columns: &[Value]) -> Result<(), StoreError> {
         assert!(self.last < Some(found.identity), "rows come in the order of their identities");
         let is_collided = self.last.is_some_and(|it| prefix(&it) == prefix(&found.identity));
         let write = || -> rusqlite::Result<usize> {
-            let Described { key, status } = described;
-            let identity = &found.identity.as_bytes()[..];
-            let fence = found.fence.get().cast_signed();
-            let expires_at = found.expires_at.as_millis().cast_signed();
-            if is_collided {
-                self.connection
-                    .prepare_cached("INSERT INTO collided VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-                    .execute(params![identity, key, status, fence, expires_at, found.payload])
-            } else {
-                self.connection
-                    .prepare_cached("INSERT INTO record VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-                    .execute(params![
-                        prefix(&found.identity),
-                        identity,
-                        key,
-                        status,
-                        fence,
-                        expires_at,
-                        found.payload
-                    ])
-            }
+            let first = (!is_collided).then(|| ValueRef::Integer(prefix(&found.identity)));
+            let values = first.into_iter().chain([
+                ValueRef::Blob(found.identity.as_bytes()),
+                ValueRef::Integer(found.fence.get().cast_signed()),
+                ValueRef::Integer(found.expires_at.as_millis().cast_signed()),
+            ]);
+            let values = values.chain(columns.iter().map(ValueRef::from));
+            let values = values.chain([ValueRef::Blob(&found.payload)]).map(ToSqlOutput::Borrowed);
+            let insert = &self.inserts[usize::from(is_collided)];
+            self.connection.prepare_cached(insert)?.execute(params_from_iter(values))
         };
         write().map_err(sqlite_error(BUILDING))?;
         self.collided += usize::from(is_collided);
@@ -340,6 +380,7 @@ impl<'a> Builder<'a> {
             put("collided", &self.collided.to_string())?;
             put("bloom_checksum", &crc32fast::hash(&bloom))?;
             put("bloom", &bloom)?;
+            self.connection.execute_batch(self.layout.indexes)?;
             self.connection.execute_batch("COMMIT")
         };
         meta().map_err(sqlite_error(BUILDING))?;

@@ -10,6 +10,7 @@ use crate::{
     error::{disk as disk_error, poisoned},
     frame::Frame,
     lock,
+    owner::Owner,
 };
 use semel_core::{sabotage, store::StoreError};
 use std::{
@@ -23,7 +24,7 @@ pub(crate) type Waiter = oneshot::Sender<Result<(), StoreError>>;
 
 const BEGINNING: &str = "begin a file of the journal";
 
-impl Engine {
+impl<O: Owner> Engine<O> {
     /// Hands the journal to the OS up to this point, and with it whatever else waits in memory.
     pub(crate) fn write_upto(&self, upto: u64) -> Result<(), StoreError> {
         while self.written.load(Ordering::Acquire) < upto {
@@ -91,7 +92,7 @@ impl Engine {
     }
 
     /// Ends the tail's segment and begins the next.
-    pub(crate) fn roll(&self, state: &mut State) -> Result<(), StoreError> {
+    pub(crate) fn roll(&self, state: &mut State<O>) -> Result<(), StoreError> {
         let (next, is_short) = if let Some(it) = state.next.take() {
             (it, false)
         } else {
@@ -106,6 +107,7 @@ impl Engine {
         state.segments.insert(next.number, next);
         state.retired.push(Batch { segment: full.segment, start: full.start, bytes: full.pending });
         state.push(&follows);
+        state.push_summary();
         self.is_full.store(state.segments.len() > self.options.backlog_segments_max, Ordering::Release);
         self.chores.notify_one();
         Ok(())
@@ -139,7 +141,7 @@ fn answer(waiters: Vec<Waiter>, poison: Option<&str>) {
     }
 }
 
-impl State {
+impl<O: Owner> State<O> {
     /// Takes what is to be written out, leaving an empty buffer behind.
     fn take(&mut self, buffer: &mut Vec<u8>) -> Vec<Batch> {
         let mut batches = mem::take(&mut self.retired);

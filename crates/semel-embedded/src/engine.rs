@@ -13,13 +13,14 @@
 
 use crate::{
     archive::{Archive, Archived, bucket_end},
-    bucket::Describe,
+    bucket::{Bucket, Tally},
     commit::Waiter,
     disk::Disk,
     error::{corrupt, poisoned, refused},
     frame::{self, Frame, Kind, Put},
     hot::{Entry, Hot},
     lock,
+    owner::Owner,
     segment::{HEADER_BYTES, RESTORE, Segment},
     spares::Spares,
 };
@@ -61,12 +62,11 @@ impl Default for Options {
 }
 
 /// See the module.
-pub(crate) struct Engine {
+pub(crate) struct Engine<O: Owner> {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
-    pub(crate) describe: Describe,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<State<O>>,
     /// Held while bytes go from the tail to the OS, so that they do so in order.
     pub(crate) io: Mutex<Vec<u8>>,
     /// How much of the journal the OS has, in bytes since the start.
@@ -87,8 +87,9 @@ pub(crate) struct Engine {
 }
 
 /// What changes under the lock.
-pub(crate) struct State {
-    pub(crate) hot: Hot,
+pub(crate) struct State<O: Owner> {
+    pub(crate) owner: O,
+    pub(crate) hot: Hot<O::Note>,
     pub(crate) last_fence: Option<Fence>,
     /// The files of the journal, by number; the last is the tail's.
     pub(crate) segments: BTreeMap<u32, Arc<Segment>>,
@@ -176,14 +177,14 @@ pub(crate) struct Value {
 }
 
 /// Where a value was found.
-enum Place {
-    Journal(At),
+enum Place<N> {
+    Journal(At<N>),
     Archive(Archived),
 }
 
 /// An entry's frame, and how to come by its bytes.
-struct At {
-    entry: Entry,
+struct At<N> {
+    entry: Entry<N>,
     segment: Arc<Segment>,
     /// Its bytes, if the OS does not have them yet.
     bytes: Option<Vec<u8>>,
@@ -192,7 +193,7 @@ struct At {
     is_durable: bool,
 }
 
-impl Engine {
+impl<O: Owner<Note = ()>> Engine<O> {
     /// Swaps, in memory; `waiter` is woken when the change is durable.
     pub(crate) fn apply(
         &self,
@@ -224,7 +225,9 @@ impl Engine {
             let fence = Fence::next(state.last_fence, now);
             let Change { identity, expires_at, kind, payload, .. } = *change;
             let floor = if sabotage::is_on("embedded_floor_ignored") { Timestamp::EPOCH } else { floor };
-            self.append(&mut state, &Put { identity: *identity, fence, expires_at, floor, kind, payload })?;
+            let put =
+                Put { identity: *identity, fence, expires_at, floor, kind, is_continued: false, payload };
+            self.append(&mut state, &put, ())?;
             state.last_fence = Some(fence);
             let upto = state.appended;
             let waiter = waiter(upto);
@@ -238,7 +241,9 @@ impl Engine {
         }
         Err(corrupt("swap a record: it moved without end"))
     }
+}
 
+impl<O: Owner> Engine<O> {
     /// The newest value of a key.
     pub(crate) fn load(&self, identity: &Identity) -> Result<Option<Value>, StoreError> {
         for _ in 0..MOVES_MAX {
@@ -268,7 +273,7 @@ impl Engine {
         Err(corrupt(format!("the journal does not hold what it should for {identity}: {RESTORE}")))
     }
 
-    fn locate(&self, identity: &Identity) -> Result<Place, StoreError> {
+    fn locate(&self, identity: &Identity) -> Result<Place<O::Note>, StoreError> {
         let mut archived: Option<Archived> = None;
         loop {
             let state = lock(&self.state);
@@ -286,7 +291,7 @@ impl Engine {
         }
     }
 
-    fn read(&self, at: &At) -> Option<(Identity, Vec<u8>)> {
+    fn read(&self, at: &At<O::Note>) -> Option<(Identity, Vec<u8>)> {
         if let Some(bytes) = &at.bytes {
             return parse(bytes, &at.segment, &at.entry);
         }
@@ -296,8 +301,13 @@ impl Engine {
         read_frame(&at.segment, &at.entry)
     }
 
-    /// Appends a value to the journal and points the map to it.
-    pub(crate) fn append(&self, state: &mut State, put: &Put<'_>) -> Result<(), StoreError> {
+    /// Appends a value to the journal and points the map to it; gives what it pointed to before.
+    pub(crate) fn append(
+        &self,
+        state: &mut State<O>,
+        put: &Put<'_>,
+        note: O::Note,
+    ) -> Result<Option<Entry<O::Note>>, StoreError> {
         let length = frame::put_length(put.payload.len()) as u32;
         if state.tail.end() + length > self.options.segment_bytes {
             self.roll(state)?;
@@ -310,10 +320,45 @@ impl Engine {
             offset: state.tail.end(),
             length,
             kind: put.kind,
+            note,
         };
         state.push(&Frame::Put(*put));
-        state.hot.insert(&put.identity, entry);
-        Ok(())
+        Ok(state.hot.insert(&put.identity, entry))
+    }
+
+    /// Removes the buckets of which every value has expired, and says how many values that was. Who calls holds
+    /// [`Engine::files`].
+    pub(crate) fn purge_buckets(&self, expired_at: Timestamp) -> Result<usize, StoreError> {
+        let expired = self.archive.expired(expired_at);
+        if expired.is_empty() {
+            return Ok(0);
+        }
+        if O::IS_COUNTING {
+            self.count_out(&expired)?;
+        }
+        self.archive.remove(&*self.disk, &expired)
+    }
+
+    /// Writes down, durably, that these go, and what with them.
+    fn count_out(&self, expired: &[Arc<Bucket>]) -> Result<(), StoreError> {
+        let mut tally = Tally::new();
+        for bucket in expired {
+            let is_newest = |identity: &Identity, fence: Fence| {
+                let is_hot = lock(&self.state).hot.get(identity).is_some();
+                Ok(!is_hot && !self.archive.holds_newer(identity, fence, bucket)?)
+            };
+            bucket.tally(O::LAYOUT.counted_by, &mut tally, is_newest)?;
+        }
+        let names = expired.iter().map(|it| it.name.clone()).collect();
+        let mut state = lock(&self.state);
+        state.check()?;
+        let Some(bytes) = state.owner.buckets_go(names, tally) else { return Ok(()) };
+        if state.tail.end() + frame::own_length(bytes.len()) as u32 > self.options.segment_bytes {
+            self.roll(&mut state)?;
+        }
+        state.push(&Frame::Own { bytes: &bytes });
+        drop(state);
+        self.sync()
     }
 
     /// How many keys are found through the journal, and how many rows stand in SQLite.
@@ -324,27 +369,27 @@ impl Engine {
 }
 
 /// The identity and the payload of an entry; `None` if something else stands there now.
-pub(crate) fn read_frame(segment: &Segment, entry: &Entry) -> Option<(Identity, Vec<u8>)> {
+pub(crate) fn read_frame<N>(segment: &Segment, entry: &Entry<N>) -> Option<(Identity, Vec<u8>)> {
     let mut bytes = vec![0; entry.length as usize];
     segment.file.read_at(&mut bytes, entry.offset.into()).ok()?;
     parse(&bytes, segment, entry)
 }
 
-fn parse(bytes: &[u8], segment: &Segment, entry: &Entry) -> Option<(Identity, Vec<u8>)> {
+fn parse<N>(bytes: &[u8], segment: &Segment, entry: &Entry<N>) -> Option<(Identity, Vec<u8>)> {
     match frame::read(bytes, segment.salt, entry.offset)? {
         (Frame::Put(put), _) if put.fence == entry.fence => Some((put.identity, put.payload.to_vec())),
         _ => None,
     }
 }
 
-impl State {
+impl<O: Owner> State<O> {
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.poison.as_ref().map_or(Ok(()), |cause| Err(poisoned(cause)))
     }
 
     /// Refuses new keys while the next file cannot be made, so that what is left of this one serves those who
     /// are under way.
-    fn admit(&self, expected: Option<Fence>) -> Result<(), StoreError> {
+    pub(crate) fn admit(&self, expected: Option<Fence>) -> Result<(), StoreError> {
         match &self.trouble {
             Some(cause) if expected.is_none() && self.next.is_none() => {
                 Err(refused(format!("takes no new keys while its directory cannot grow: {cause}")))
@@ -355,7 +400,7 @@ impl State {
 
     /// What a value that takes this one's place must outlive: the bucket that this one is just moving into,
     /// too.
-    fn floor_under(&self, entry: &Entry) -> Timestamp {
+    pub(crate) fn floor_under(&self, entry: &Entry<O::Note>) -> Timestamp {
         match self.moving {
             Some((upto, now))
                 if entry.segment <= upto
@@ -376,7 +421,14 @@ impl State {
         self.appended += (self.tail.pending.len() - before) as u64;
     }
 
-    fn at(&self, entry: &Entry, written: u64) -> At {
+    /// Appends what the owner has to say at the front of a file.
+    pub(crate) fn push_summary(&mut self) {
+        if let Some(bytes) = self.owner.summary() {
+            self.push(&Frame::Own { bytes: &bytes });
+        }
+    }
+
+    fn at(&self, entry: &Entry<O::Note>, written: u64) -> At<O::Note> {
         let within = |number: u32, start: u32, bytes: &[u8]| {
             let from = entry.offset.checked_sub(start).filter(|_| number == entry.segment)? as usize;
             bytes.get(from..from + entry.length as usize).map(<[u8]>::to_vec)

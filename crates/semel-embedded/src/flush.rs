@@ -16,6 +16,7 @@ use crate::{
     frame::{Frame, Kind, Put},
     hot::{Entry, SHARDS},
     lock,
+    owner::Owner,
     segment::{self, RESTORE, Segment},
 };
 use semel_core::{fence::Fence, key::Identity, sabotage, store::StoreError, time::Timestamp};
@@ -40,7 +41,7 @@ struct Moving {
     now: Timestamp,
 }
 
-impl Engine {
+impl<O: Owner> Engine<O> {
     /// Moves everything in the full segments into SQLite, and frees them. Does nothing if the store closes
     /// meanwhile: the journal still has it all.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
@@ -53,7 +54,7 @@ impl Engine {
 
     fn move_all(&self, moving: &Moving) -> Result<(), StoreError> {
         // What is about to be dropped must not uncover an older value in a bucket that is over, too.
-        self.archive.purge(&*self.disk, moving.now)?;
+        self.purge_buckets(moving.now)?;
         let appended = lock(&self.state).appended;
         self.write_upto(appended)?;
         let mut builders = BTreeMap::new();
@@ -78,7 +79,9 @@ impl Engine {
         for some in gone.chunks(AT_A_TIME) {
             let mut state = lock(&self.state);
             for (half, fence) in some {
-                state.hot.remove(*half, *fence);
+                if let Some(entry) = state.hot.remove(*half, *fence) {
+                    state.owner.forgotten(*half, &entry);
+                }
             }
         }
     }
@@ -103,7 +106,7 @@ impl Engine {
         builders: &mut BTreeMap<Timestamp, Builder<'a>>,
         moved: &mut Vec<(u128, Fence)>,
     ) -> Result<(), StoreError> {
-        let settled = |it: &Entry| it.segment <= moving.upto && it.kind == Kind::Settled;
+        let settled = |it: &Entry<O::Note>| it.segment <= moving.upto && it.kind == Kind::Settled;
         let mut entries = lock(&self.state).hot.select(shard, settled);
         entries.sort_unstable_by_key(|it| it.0);
         for (half, entry) in entries {
@@ -116,12 +119,13 @@ impl Engine {
             let builder = match builders.entry(end) {
                 std::collections::btree_map::Entry::Occupied(it) => it.into_mut(),
                 std::collections::btree_map::Entry::Vacant(it) => {
-                    it.insert(Builder::new(&*self.disk, end, moving.upto, self.archive.next_serial())?)
+                    let serial = self.archive.next_serial();
+                    it.insert(Builder::new(&*self.disk, &O::LAYOUT, end, moving.upto, serial)?)
                 }
             };
-            let described = (self.describe)(&identity, &payload);
+            let columns = O::columns(&identity, &payload);
             let Entry { fence, expires_at, .. } = entry;
-            builder.push(&Found { identity, fence, expires_at, payload }, &described)?;
+            builder.push(&Found { identity, fence, expires_at, payload }, &columns)?;
         }
         Ok(())
     }
@@ -131,14 +135,15 @@ impl Engine {
         for shard in 0..SHARDS {
             let entries = lock(&self.state).hot.select(shard, |it| it.segment <= moving.upto);
             for (_, entry) in entries {
-                let (identity, payload) = moving.read(&entry)?;
+                let (identity, mut payload) = moving.read(&entry)?;
+                O::copied(&mut payload);
                 let mut state = lock(&self.state);
                 if state.hot.get(&identity) == Some(&entry) {
-                    let Entry { fence, expires_at, floor, kind, .. } = entry;
-                    self.append(
-                        &mut state,
-                        &Put { identity, fence, expires_at, floor, kind, payload: &payload },
-                    )?;
+                    let Entry { fence, expires_at, floor, kind, note, .. } = entry;
+                    let is_continued = false;
+                    let put =
+                        Put { identity, fence, expires_at, floor, kind, is_continued, payload: &payload };
+                    self.append(&mut state, &put, note)?;
                 }
             }
         }
@@ -189,7 +194,7 @@ impl Engine {
     /// One bucket with the newest row of each key.
     fn merged(&self, end: Timestamp, small: &[Arc<Bucket>]) -> Result<Bucket, StoreError> {
         let covers = small.iter().map(|it| it.covers).max().unwrap_or(0);
-        let mut builder = Builder::new(&*self.disk, end, covers, self.archive.next_serial())?;
+        let mut builder = Builder::new(&*self.disk, &O::LAYOUT, end, covers, self.archive.next_serial())?;
         let now = self.clock.now();
         for step in 0..MERGE_STEPS {
             let mut rows = Vec::new();
@@ -199,7 +204,7 @@ impl Engine {
             for found in &rows {
                 let is_over = end == Timestamp::NEVER && found.expires_at <= now;
                 if !is_over || self.archive.holds_beside(&found.identity, small)? {
-                    builder.push(found, &(self.describe)(&found.identity, &found.payload))?;
+                    builder.push(found, &O::columns(&found.identity, &found.payload))?;
                 }
             }
         }
@@ -208,7 +213,7 @@ impl Engine {
 }
 
 impl Moving {
-    fn read(&self, entry: &Entry) -> Result<(Identity, Vec<u8>), StoreError> {
+    fn read<N>(&self, entry: &Entry<N>) -> Result<(Identity, Vec<u8>), StoreError> {
         let segment = self.segments.get(&entry.segment);
         segment.and_then(|it| read_frame(it, entry)).ok_or_else(|| {
             corrupt(format!(

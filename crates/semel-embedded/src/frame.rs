@@ -11,6 +11,8 @@ use semel_core::{fence::Fence, key::Identity, time::Timestamp};
 pub(crate) const ALIGNMENT: usize = 8;
 const HEAD_BYTES: usize = 8;
 const PUT_BYTES: usize = 2 + 32 + 8 + 8 + 8;
+/// In the byte of a put's kind: see [`Put::is_continued`].
+const CONTINUED: u8 = 0x80;
 
 /// One entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +26,8 @@ pub(crate) enum Frame<'a> {
     /// Segments up to this one were moved into SQLite; what is left of them is to be ignored. No fence issued
     /// until then was higher than this.
     Moved { upto: u32, fence: Fence },
+    /// Something of the [owner's](crate::owner::Owner) own.
+    Own { bytes: &'a [u8] },
 }
 
 /// A key's new value.
@@ -35,6 +39,8 @@ pub(crate) struct Put<'a> {
     /// The latest end of a bucket that holds an older value of this key: this one must outlive it.
     pub(crate) floor: Timestamp,
     pub(crate) kind: Kind,
+    /// Whether this counts only together with the put that follows it.
+    pub(crate) is_continued: bool,
     pub(crate) payload: &'a [u8],
 }
 
@@ -45,8 +51,18 @@ pub(crate) enum Kind {
     Leased,
     /// May stay as it is for long: goes into SQLite.
     Settled,
+    /// Waits, may be for long, and is large: goes into a file of those that wait.
+    Waiting,
+    /// Was removed. It hides what stood there before, as long as the journal has that.
+    Removed,
 }
 
+/// How long a frame with bytes of the owner's own is.
+pub(crate) const fn own_length(bytes: usize) -> usize {
+    (HEAD_BYTES + 1 + bytes).next_multiple_of(ALIGNMENT)
+}
+
+/// How long a put is.
 pub(crate) const fn put_length(payload: usize) -> usize {
     (HEAD_BYTES + PUT_BYTES + payload).next_multiple_of(ALIGNMENT)
 }
@@ -58,10 +74,7 @@ pub(crate) fn append(out: &mut Vec<u8>, salt: u32, offset: u32, frame: &Frame<'_
     match frame {
         Frame::Put(put) => {
             out.push(1);
-            out.push(match put.kind {
-                Kind::Leased => 0,
-                Kind::Settled => 1,
-            });
+            out.push(put.kind as u8 | if put.is_continued { CONTINUED } else { 0 });
             out.extend(put.identity.as_bytes());
             out.extend(put.fence.get().to_le_bytes());
             out.extend(put.expires_at.as_millis().to_le_bytes());
@@ -81,6 +94,10 @@ pub(crate) fn append(out: &mut Vec<u8>, salt: u32, offset: u32, frame: &Frame<'_
             out.push(4);
             out.extend(upto.to_le_bytes());
             out.extend(fence.get().to_le_bytes());
+        }
+        Frame::Own { bytes } => {
+            out.push(5);
+            out.extend(*bytes);
         }
     }
     let length = (out.len() - start - HEAD_BYTES) as u32;
@@ -107,11 +124,14 @@ fn parse(body: &[u8]) -> Option<Frame<'_>> {
     let long = |at: usize| Some(u64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?));
     match body[0] {
         1 => Some(Frame::Put(Put {
-            kind: match body.get(1)? {
+            kind: match body.get(1)? & !CONTINUED {
                 0 => Kind::Leased,
                 1 => Kind::Settled,
+                2 => Kind::Waiting,
+                3 => Kind::Removed,
                 _ => return None,
             },
+            is_continued: body.get(1)? & CONTINUED != 0,
             identity: Identity::from_bytes(body.get(2..34)?.try_into().ok()?),
             fence: Fence::new(long(34)?)?,
             expires_at: Timestamp::from_millis(long(42)?),
@@ -121,6 +141,7 @@ fn parse(body: &[u8]) -> Option<Frame<'_>> {
         2 => Some(Frame::Durable { upto: number(1)? }),
         3 => Some(Frame::Follows { segment: number(1)?, end: number(5)? }),
         4 => Some(Frame::Moved { upto: number(1)?, fence: Fence::new(long(5)?)? }),
+        5 => Some(Frame::Own { bytes: body.get(1..)? }),
         _ => None,
     }
 }
@@ -142,6 +163,7 @@ mod tests {
             expires_at: Timestamp::NEVER,
             floor: Timestamp::EPOCH,
             kind: Kind::Leased,
+            is_continued: true,
             payload,
         })
     }
@@ -154,6 +176,7 @@ mod tests {
             Frame::Durable { upto: 5 },
             Frame::Follows { segment: 3, end: 64 },
             Frame::Moved { upto: 8, fence: Fence::new(3).unwrap() },
+            Frame::Own { bytes: b"own" },
         ];
         for frame in frames {
             let mut bytes = Vec::new();

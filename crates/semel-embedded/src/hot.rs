@@ -14,15 +14,15 @@ use std::{
 
 pub(crate) const SHARDS: usize = 64;
 
-pub(crate) struct Hot {
-    shards: Vec<Shard>,
+pub(crate) struct Hot<N> {
+    shards: Vec<Shard<N>>,
 }
 
-type Shard = HashMap<u128, Entry, BuildHasherDefault<IdentityHasher>>;
+type Shard<N> = HashMap<u128, Entry<N>, BuildHasherDefault<IdentityHasher>>;
 
 /// Where a value stands, and what is needed of it to decide without reading it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Entry<N> {
     pub(crate) fence: Fence,
     pub(crate) expires_at: Timestamp,
     /// See [`crate::frame::Put::floor`].
@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     pub(crate) offset: u32,
     pub(crate) length: u32,
     pub(crate) kind: Kind,
+    /// The [owner's](crate::owner::Owner::Note).
+    pub(crate) note: N,
 }
 
 /// An identity is as good as random: its own bits are its hash.
@@ -49,7 +51,8 @@ impl Hasher for IdentityHasher {
     }
 }
 
-fn half(identity: &Identity) -> u128 {
+/// The half of an identity that it is found by.
+pub(crate) fn half(identity: &Identity) -> u128 {
     u128::from_be_bytes(*identity.as_bytes().first_chunk().expect("an identity has 32 bytes"))
 }
 
@@ -57,7 +60,7 @@ fn shard_of(half: u128) -> usize {
     (half >> (128 - SHARDS.ilog2())) as usize
 }
 
-impl Hot {
+impl<N: Copy> Hot<N> {
     pub(crate) fn new() -> Self {
         Self { shards: (0..SHARDS).map(|_| Shard::default()).collect() }
     }
@@ -69,18 +72,21 @@ impl Hot {
         }
     }
 
-    pub(crate) fn get(&self, identity: &Identity) -> Option<&Entry> {
-        let half = half(identity);
+    pub(crate) fn get(&self, identity: &Identity) -> Option<&Entry<N>> {
+        self.get_half(half(identity))
+    }
+
+    pub(crate) fn get_half(&self, half: u128) -> Option<&Entry<N>> {
         self.shards[shard_of(half)].get(&half)
     }
 
-    pub(crate) fn insert(&mut self, identity: &Identity, entry: Entry) {
+    pub(crate) fn insert(&mut self, identity: &Identity, entry: Entry<N>) -> Option<Entry<N>> {
         let half = half(identity);
-        self.shards[shard_of(half)].insert(half, entry);
+        self.shards[shard_of(half)].insert(half, entry)
     }
 
     /// Inserts what was read from the journal, unless a newer value of the key is known.
-    pub(crate) fn recover(&mut self, identity: &Identity, entry: Entry) {
+    pub(crate) fn recover(&mut self, identity: &Identity, entry: Entry<N>) {
         let half = half(identity);
         let known = self.shards[shard_of(half)].entry(half).or_insert(entry);
         if known.fence < entry.fence {
@@ -89,15 +95,24 @@ impl Hot {
     }
 
     /// Removes the entry if it still is this one.
-    pub(crate) fn remove(&mut self, half: u128, fence: Fence) {
+    pub(crate) fn remove(&mut self, half: u128, fence: Fence) -> Option<Entry<N>> {
         let shard = &mut self.shards[shard_of(half)];
-        if shard.get(&half).is_some_and(|it| it.fence == fence) {
-            shard.remove(&half);
-        }
+        shard.get(&half).filter(|it| it.fence == fence)?;
+        shard.remove(&half)
+    }
+
+    /// Forgets everything that does not pass.
+    pub(crate) fn retain(&mut self, pass: impl Fn(&Entry<N>) -> bool) {
+        self.shards.iter_mut().for_each(|it| it.retain(|_, entry| pass(entry)));
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u128, &Entry<N>)> {
+        self.shards.iter().flatten().map(|(half, entry)| (*half, entry))
     }
 
     /// The entries of one shard that pass, in no order.
-    pub(crate) fn select(&self, shard: usize, pass: impl Fn(&Entry) -> bool) -> Vec<(u128, Entry)> {
+    pub(crate) fn select(&self, shard: usize, pass: impl Fn(&Entry<N>) -> bool) -> Vec<(u128, Entry<N>)> {
         self.shards[shard].iter().filter(|(_, it)| pass(it)).map(|(half, it)| (*half, *it)).collect()
     }
 

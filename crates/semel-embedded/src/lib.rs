@@ -15,6 +15,7 @@ mod error;
 mod flush;
 mod frame;
 mod hot;
+mod owner;
 #[cfg(test)]
 mod power_cut;
 mod recover;

@@ -11,12 +11,13 @@
 
 use crate::{
     archive::Archive,
-    bucket::{self, Bucket, Describe},
+    bucket::{self, Bucket},
     disk::Disk,
     engine::{Engine, Options, State, Tail},
     error::{corrupt, disk as disk_error, misconfigured},
-    frame::Frame,
+    frame::{Frame, Kind, Put},
     hot::{Entry, Hot},
+    owner::Owner,
     segment::{self, RESTORE, Segment},
     spares::{Spares, is_spare},
 };
@@ -36,15 +37,15 @@ use std::{
 
 const FORMAT: u32 = 1;
 const FORMAT_FILE: &str = "FORMAT";
-const FORMAT_TEXT: &str = "Semel embedded store, format ";
 /// About how many bytes a value takes in the journal: a claim and an outcome.
 const PUT_BYTES_TYPICAL: usize = 400;
 /// How many spare files of the journal survive a restart.
 const SPARES_MAX: usize = 2;
 
 /// What was read from the journal.
-struct Recovered {
-    hot: Hot,
+struct Recovered<O: Owner> {
+    owner: O,
+    hot: Hot<O::Note>,
     segments: BTreeMap<u32, Arc<Segment>>,
     /// The newest segment that holds anything, and where it ends.
     newest: (u32, u32),
@@ -52,22 +53,24 @@ struct Recovered {
     last_fence: Option<Fence>,
 }
 
-impl Engine {
+impl<O: Owner> Engine<O> {
     /// Opens the directory, or makes it one of Semel's.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         options: Options,
-        describe: Describe,
     ) -> Result<Self, StoreError> {
         let names = disk.list().map_err(disk_error("read the directory"))?;
-        let is_new = !has_format(&*disk, &names)?;
+        let is_new = !has_format::<O>(&*disk, &names)?;
         let kept = remove_leftovers(&*disk, &names)?;
         if is_new {
-            make_format(&*disk).map_err(disk_error("make the directory"))?;
+            make_format::<O>(&*disk).map_err(disk_error("make the directory"))?;
         }
-        let Recovered { hot, mut segments, newest, moved, last_fence } = read_journal(&*disk, &names)?;
-        let archive = Archive::new(open_buckets(&*disk, &names, moved, clock.now())?);
+        let recovered = read_journal::<O>(&*disk, &names)?;
+        let Recovered { mut owner, mut hot, mut segments, newest, moved, last_fence } = recovered;
+        hot.retain(|it| it.kind != Kind::Removed);
+        owner.replayed(&hot);
+        let archive = Archive::new(open_buckets(&*disk, &names, moved, &owner, clock.now())?);
         let spares = Spares::new(Arc::clone(&disk), options.segment_bytes, options.flush_segments, kept);
         let number = names.iter().filter_map(|it| segment::number(it)).max().unwrap_or(0) + 1;
         let made = spares.make_now(number, clock.now());
@@ -75,6 +78,7 @@ impl Engine {
         let first = Arc::new(first);
         segments.insert(number, Arc::clone(&first));
         let mut state = State {
+            owner,
             hot,
             last_fence,
             segments,
@@ -93,11 +97,11 @@ impl Engine {
             is_closing: false,
         };
         state.push(&Frame::Follows { segment: newest.0, end: newest.1 });
+        state.push_summary();
         let engine = Self {
             disk,
             clock,
             options,
-            describe,
             state: Mutex::new(state),
             io: Mutex::default(),
             written: AtomicU64::new(0),
@@ -116,7 +120,7 @@ impl Engine {
 }
 
 /// Whether the directory is one of Semel's; an error if it is one that this version cannot serve.
-fn has_format(disk: &dyn Disk, names: &[String]) -> Result<bool, StoreError> {
+fn has_format<O: Owner>(disk: &dyn Disk, names: &[String]) -> Result<bool, StoreError> {
     if !names.iter().any(|it| it == FORMAT_FILE) {
         let is_data = |it: &&String| segment::number(it).is_some() || bucket::parse_name(it).is_some();
         if let Some(name) = names.iter().find(is_data) {
@@ -128,7 +132,7 @@ fn has_format(disk: &dyn Disk, names: &[String]) -> Result<bool, StoreError> {
     let mut bytes = vec![0; file.length().unwrap_or(0).min(256) as usize];
     file.read_at(&mut bytes, 0).map_err(disk_error("read the file `FORMAT`"))?;
     let text = String::from_utf8_lossy(&bytes);
-    let format: Option<u32> = text.strip_prefix(FORMAT_TEXT).and_then(|it| it.trim_end().parse().ok());
+    let format: Option<u32> = text.strip_prefix(O::FORMAT_TEXT).and_then(|it| it.trim_end().parse().ok());
     match format {
         Some(FORMAT) => Ok(true),
         Some(newer) if newer > FORMAT => Err(misconfigured(format!(
@@ -138,10 +142,10 @@ fn has_format(disk: &dyn Disk, names: &[String]) -> Result<bool, StoreError> {
     }
 }
 
-fn make_format(disk: &dyn Disk) -> std::io::Result<()> {
+fn make_format<O: Owner>(disk: &dyn Disk) -> std::io::Result<()> {
     const TEMPORARY: &str = "FORMAT.tmp";
     let file = disk.create(TEMPORARY)?;
-    file.write_at(format!("{FORMAT_TEXT}{FORMAT}\n").as_bytes(), 0)?;
+    file.write_at(format!("{}{FORMAT}\n", O::FORMAT_TEXT).as_bytes(), 0)?;
     file.sync()?;
     disk.rename(TEMPORARY, FORMAT_FILE)?;
     disk.sync_directory()
@@ -162,10 +166,11 @@ fn remove_leftovers(disk: &dyn Disk, names: &[String]) -> Result<Vec<String>, St
     Ok(kept)
 }
 
-fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreError> {
+fn read_journal<O: Owner>(disk: &dyn Disk, names: &[String]) -> Result<Recovered<O>, StoreError> {
     let mut numbers: Vec<u32> = names.iter().filter_map(|it| segment::number(it)).collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     let mut it = Recovered {
+        owner: O::default(),
         hot: Hot::new(),
         segments: BTreeMap::new(),
         newest: (0, segment::HEADER_BYTES),
@@ -189,17 +194,22 @@ fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreErr
             continue;
         }
         let mut follows = None;
+        let mut group = Vec::new();
+        let mut is_sound = true;
         it.hot.reserve(wanted.map_or(0, |it| it.1) as usize / PUT_BYTES_TYPICAL);
         let end = segment.scan(wanted.map(|it| it.1), |offset, length, frame| match frame {
-            Frame::Put(put) => {
-                it.last_fence = it.last_fence.max(Some(put.fence));
-                let (fence, expires_at, floor, kind) = (put.fence, put.expires_at, put.floor, put.kind);
-                let length = length as u32;
-                it.hot.recover(
-                    &put.identity,
-                    Entry { fence, expires_at, floor, segment: number, offset, length, kind },
-                );
+            Frame::Put(put) if put.is_continued => {
+                let Put { identity, fence, expires_at, floor, kind, is_continued, payload } = put;
+                let put = Put { identity, fence, expires_at, floor, kind, is_continued, payload: &[] };
+                group.push((offset, length, put, payload.to_vec()));
             }
+            Frame::Put(put) => {
+                for (offset, length, put, payload) in group.drain(..) {
+                    is_sound &= it.replay((number, offset, length), &Put { payload: &payload, ..put });
+                }
+                is_sound &= it.replay((number, offset, length), &put);
+            }
+            Frame::Own { bytes } => is_sound &= it.owner.replay_own(bytes).is_some(),
             Frame::Moved { upto, fence } => {
                 it.moved = it.moved.max(upto);
                 it.last_fence = it.last_fence.max(Some(fence));
@@ -207,6 +217,9 @@ fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreErr
             Frame::Follows { segment, end } => follows = Some((segment, end)),
             Frame::Durable { .. } => {}
         })?;
+        if !is_sound {
+            return Err(corrupt(format!("`{}` makes no sense: {RESTORE}", segment::name(number))));
+        }
         match follows {
             Some(before) => wanted = Some(before),
             // Made ahead of need, and never used.
@@ -232,10 +245,24 @@ fn read_journal(disk: &dyn Disk, names: &[String]) -> Result<Recovered, StoreErr
     }
 }
 
-fn open_buckets(
+impl<O: Owner> Recovered<O> {
+    /// Takes in a put that stands there; `false` if it makes no sense.
+    fn replay(&mut self, (segment, offset, length): (u32, u32, usize), put: &Put<'_>) -> bool {
+        let Some(note) = self.owner.replay(put.payload) else { return false };
+        let Put { fence, expires_at, floor, kind, .. } = *put;
+        self.last_fence = self.last_fence.max(Some(fence));
+        let length = length as u32;
+        let entry = Entry { fence, expires_at, floor, segment, offset, length, kind, note };
+        self.hot.recover(&put.identity, entry);
+        true
+    }
+}
+
+fn open_buckets<O: Owner>(
     disk: &dyn Disk,
     names: &[String],
     moved: u32,
+    owner: &O,
     now: Timestamp,
 ) -> Result<Vec<Arc<Bucket>>, StoreError> {
     let mut list = Vec::new();
@@ -246,7 +273,11 @@ fn open_buckets(
         list.push(Arc::new(Bucket::open(disk, name)?));
     }
     let replaced: Vec<u32> = list.iter().flat_map(|it| it.replaces.iter().copied()).collect();
-    let is_valid = |it: &Arc<Bucket>| it.covers <= moved && !replaced.contains(&it.serial()) && it.end > now;
+    // Who counts what goes removes what has expired later, and counts it.
+    let is_over = |it: &Bucket| it.end <= now && !O::IS_COUNTING;
+    let is_valid = |it: &Arc<Bucket>| {
+        it.covers <= moved && !replaced.contains(&it.serial()) && !is_over(it) && !owner.is_gone(&it.name)
+    };
     let (valid, left_over): (Vec<_>, Vec<_>) = list.into_iter().partition(is_valid);
     for Bucket { name, .. } in left_over.iter().map(|it| &**it) {
         disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;

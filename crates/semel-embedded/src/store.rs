@@ -8,15 +8,17 @@
 //!    shown as released, or, if it must be reported, as lapsed. Work done elsewhere keeps its lease.
 
 use crate::{
-    bucket::Described,
+    bucket::Tally,
     disk::{Disk, OsDisk},
     engine::{Applied, Change, Engine, Options, VALUE_BYTES_MAX, Value},
     error::{corrupt, disk as disk_error, misconfigured, poisoned, refused},
     frame::Kind,
-    hot::{Entry, SHARDS},
+    hot::{Entry, Hot, SHARDS},
     lock,
+    owner::{Layout, Owner},
     workers::Workers,
 };
+use rusqlite::types::Value as Column;
 use semel_core::{
     BoxFuture,
     fence::Fence,
@@ -38,9 +40,9 @@ use tokio::sync::oneshot;
 
 /// Records in a directory of this machine, for one process at a time. Durable; see the crate's documentation.
 pub struct EmbeddedStore {
-    engine: Arc<Engine>,
+    engine: Arc<Engine<Records>>,
     // Before the lock, so that the last bytes are on disk when another process may come.
-    _workers: Workers,
+    _workers: Workers<Records>,
     _lock: File,
 }
 
@@ -68,7 +70,7 @@ impl EmbeddedStore {
         clock: Arc<dyn Clock>,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let engine = Arc::new(Engine::open(disk, clock, options, describe)?);
+        let engine = Arc::new(Engine::open(disk, clock, options)?);
         let workers = Workers::start(&engine).map_err(disk_error("start its threads"))?;
         Ok(Self { engine, _workers: workers, _lock: lock })
     }
@@ -174,7 +176,7 @@ impl Store for EmbeddedStore {
     }
 }
 
-impl Engine {
+impl Engine<Records> {
     /// A value as a record: a lease of the former process is over.
     pub(crate) fn stored(&self, key: &Key, value: &Value) -> Result<Stored, StoreError> {
         let mut record = wire::decode_record(key, &value.payload).map_err(|cause| match cause {
@@ -202,14 +204,14 @@ impl Engine {
         // Who makes files at the moment removes the expired ones, too. Until then what hides one stays.
         let (mut purged, uncovers_until) = match self.files.try_lock() {
             Ok(_files) => {
-                let purged = self.archive.purge(&*self.disk, expired_at)?;
+                let purged = self.purge_buckets(expired_at)?;
                 self.chores.notify_one();
                 (purged, expired_at)
             }
             Err(_) => (0, Timestamp::EPOCH),
         };
         for shard in 0..SHARDS {
-            let is_over = |it: &Entry| it.expires_at <= expired_at && it.floor <= uncovers_until;
+            let is_over = |it: &Entry<()>| it.expires_at <= expired_at && it.floor <= uncovers_until;
             let gone = lock(&self.state).hot.select(shard, is_over);
             let room = (limit as usize).saturating_sub(purged);
             let gone: Vec<_> = gone.into_iter().take(room).map(|(half, it)| (half, it.fence)).collect();
@@ -249,10 +251,42 @@ pub(crate) fn kind(record: &Record) -> Kind {
     }
 }
 
-pub(crate) fn describe(identity: &Identity, payload: &[u8]) -> Described {
-    match wire::decode(identity, payload) {
-        Ok((key, record)) => Described { key: key.to_string(), status: record.status().as_str() },
-        Err(_) => Described { key: identity.to_string(), status: "UNREADABLE" },
+/// The store as the [owner](Owner) of an engine's values: it keeps nothing of them in memory, and counts nothing.
+#[derive(Default)]
+pub(crate) struct Records;
+
+impl Owner for Records {
+    type Note = ();
+    const FORMAT_TEXT: &'static str = "Semel embedded store, format ";
+    const LAYOUT: Layout =
+        Layout { columns: "key TEXT NOT NULL, status TEXT NOT NULL", count: 2, indexes: "", counted_by: "" };
+    const IS_COUNTING: bool = false;
+
+    fn columns(identity: &Identity, payload: &[u8]) -> Vec<Column> {
+        let (key, status) = match wire::decode(identity, payload) {
+            Ok((key, record)) => (key.to_string(), record.status().as_str()),
+            Err(_) => (identity.to_string(), "UNREADABLE"),
+        };
+        vec![key.into(), status.to_owned().into()]
+    }
+
+    fn replay(&mut self, _: &[u8]) -> Option<()> {
+        Some(())
+    }
+    fn replay_own(&mut self, _: &[u8]) -> Option<()> {
+        None
+    }
+    fn replayed(&mut self, _: &Hot<()>) {}
+    fn summary(&self) -> Option<Vec<u8>> {
+        None
+    }
+    fn copied(_: &mut [u8]) {}
+    fn forgotten(&mut self, _: u128, _: &Entry<()>) {}
+    fn buckets_go(&mut self, _: Vec<String>, _: Tally) -> Option<Vec<u8>> {
+        None
+    }
+    fn is_gone(&self, _: &str) -> bool {
+        false
     }
 }
 

@@ -5,7 +5,7 @@
 //!    buckets that have expired, and verifies files that were there at the start.
 //! 3. Both end when the store is dropped, after the journal was synced.
 
-use crate::{engine::Engine, error::disk as disk_error, lock};
+use crate::{engine::Engine, error::disk as disk_error, lock, owner::Owner};
 use semel_core::store::StoreError;
 use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
@@ -21,14 +21,14 @@ const TROUBLE: Duration = Duration::from_secs(1);
 /// How long it lets others go first between two slices of a file that it removes.
 const SLICE_PAUSE: Duration = Duration::from_millis(10);
 
-pub(crate) struct Workers {
-    engine: Arc<Engine>,
+pub(crate) struct Workers<O: Owner> {
+    engine: Arc<Engine<O>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Workers {
-    pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Self> {
-        let spawn = |name: &str, work: fn(&Engine)| {
+impl<O: Owner> Workers<O> {
+    pub(crate) fn start(engine: &Arc<Engine<O>>) -> std::io::Result<Self> {
+        let spawn = |name: &str, work: fn(&Engine<O>)| {
             let engine = Arc::clone(engine);
             thread::Builder::new().name(name.to_owned()).spawn(move || work(&engine))
         };
@@ -37,7 +37,7 @@ impl Workers {
     }
 }
 
-impl Drop for Workers {
+impl<O: Owner> Drop for Workers<O> {
     fn drop(&mut self) {
         lock(&self.engine.state).is_closing = true;
         self.engine.wanted.notify_all();
@@ -52,7 +52,7 @@ impl Drop for Workers {
     }
 }
 
-fn sync_loop(engine: &Engine) {
+fn sync_loop<O: Owner>(engine: &Engine<O>) {
     loop {
         let mut state = lock(&engine.state);
         while state.waiters.is_empty() {
@@ -71,7 +71,7 @@ fn sync_loop(engine: &Engine) {
     }
 }
 
-fn housekeeping_loop(engine: &Engine) {
+fn housekeeping_loop<O: Owner>(engine: &Engine<O>) {
     loop {
         let worked = tidy(engine);
         let mut state = lock(&engine.state);
@@ -93,14 +93,14 @@ fn housekeeping_loop(engine: &Engine) {
 }
 
 /// Does what is to be done.
-fn tidy(engine: &Engine) -> Result<(), StoreError> {
+fn tidy<O: Owner>(engine: &Engine<O>) -> Result<(), StoreError> {
     engine.prepare_next()?;
     if lock(&engine.state).segments.len() > engine.options.flush_segments {
         engine.flush()?;
         engine.merge()?;
     }
     let files = lock(&engine.files);
-    engine.archive.purge(&*engine.disk, engine.clock.now())?;
+    engine.purge_buckets(engine.clock.now())?;
     drop(files);
     let pause = || thread::sleep(if lock(&engine.state).is_closing { Duration::ZERO } else { SLICE_PAUSE });
     engine.archive.empty_trash(&*engine.disk, pause).map_err(disk_error("remove expired records"))?;

@@ -5,7 +5,7 @@ use crate::{
     engine::{Applied, Change, Engine, Options},
     frame::Kind,
     lock,
-    store::describe,
+    store::Records,
 };
 use semel_core::{key::Key, time::Timestamp};
 use semel_testkit::ManualClock;
@@ -56,9 +56,9 @@ fn what_is_forgotten_while_it_moves_does_not_come_back() {
     let hook = Arc::new(Mutex::new(None));
     let disk = Arc::new(HookDisk(OsDisk::new(directory.path()), Arc::clone(&hook)));
     let options = Options { segment_bytes: 4096, flush_segments: 1, backlog_segments_max: 8 };
-    let engine = Arc::new(Engine::open(disk, clock.arc(), options, describe).unwrap());
+    let engine = Arc::new(Engine::<Records>::open(disk, clock.arc(), options).unwrap());
     let key = Key::new("moving", 1).unwrap();
-    let write = move |engine: &Engine, expected, expires_at| {
+    let write = move |engine: &Engine<Records>, expected, expires_at| {
         let change =
             Change { identity: key.identity(), expected, expires_at, kind: Kind::Settled, payload: b"value" };
         match engine.apply(&change, |_| None).unwrap() {
@@ -66,7 +66,7 @@ fn what_is_forgotten_while_it_moves_does_not_come_back() {
             Applied::Lost(found) => panic!("{found:?} is there"),
         }
     };
-    let roll = |engine: &Engine| engine.roll(&mut lock(&engine.state)).unwrap();
+    let roll = |engine: &Engine<Records>| engine.roll(&mut lock(&engine.state)).unwrap();
 
     let now = clock.arc().now();
     let first = write(&engine, None, now + Duration::from_hours(1));

@@ -12,7 +12,7 @@ mod oracle;
 use crate::{
     engine::{Applied, Change, Engine, Options},
     frame::Kind,
-    store::describe,
+    store::Records,
 };
 use disk::CrashDisk;
 use oracle::{Oracle, Write};
@@ -35,7 +35,7 @@ struct World {
     disk: CrashDisk,
     clock: ManualClock,
     oracle: Arc<Mutex<Oracle>>,
-    engine: Option<Engine>,
+    engine: Option<Engine<Records>>,
 }
 
 impl World {
@@ -59,7 +59,7 @@ impl World {
         self.clock.advance(Duration::from_secs(1));
         let disk = Arc::new(self.disk.clone());
         let engine =
-            Engine::open(disk, self.clock.arc(), options(), describe).expect("a kill leaves a store");
+            Engine::<Records>::open(disk, self.clock.arc(), options()).expect("a kill leaves a store");
         let now = self.clock.arc().now();
         let mut oracle = self.oracle.lock().unwrap();
         for number in 0..KEYS {
@@ -70,7 +70,7 @@ impl World {
         self.engine = Some(engine);
     }
 
-    fn engine(&self) -> &Engine {
+    fn engine(&self) -> &Engine<Records> {
         self.engine.as_ref().expect("the engine is open between steps")
     }
 

@@ -5,7 +5,7 @@ use crate::{
     disk::OsDisk,
     engine::{Applied, Change, Engine, Value},
     frame::Kind,
-    store::describe,
+    store::Records,
 };
 use semel_core::{
     fence::Fence,
@@ -62,7 +62,7 @@ impl Oracle {
         let clock = ManualClock::at(clock.now() + Duration::from_secs(1));
         let now = clock.now();
         let disk = Arc::new(OsDisk::new(directory));
-        let engine = match Engine::open(disk, clock.arc(), options(), describe) {
+        let engine = match Engine::<Records>::open(disk, clock.arc(), options()) {
             Ok(it) => it,
             Err(error) => panic!("a power cut left a store that does not open: {error}"),
         };
