@@ -3,3 +3,4 @@
 //! It has no command line and no HTTP server of its own.
 
 pub mod deliver;
+pub mod queue;

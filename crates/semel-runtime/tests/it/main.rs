@@ -1,2 +1,4 @@
-//! The runtime against real targets.
+//! The runtime against real targets and real queues.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod queue;

@@ -139,7 +139,7 @@ impl<T> Drop for Ticket<T> {
 }
 
 /// Runs each future as a task of its own, and gives their outputs in order.
-async fn spawned<T: Send + 'static>(
+pub(super) async fn spawned<T: Send + 'static>(
     futures: Vec<BoxFuture<'static, T>>,
     spawn: &impl Fn(BoxFuture<'static, ()>),
 ) -> Vec<T> {

@@ -23,6 +23,7 @@
 mod contention;
 mod keys;
 mod purging;
+pub mod queue;
 mod round_trip;
 mod sample;
 mod swapping;

@@ -1,0 +1,3 @@
+//! Queues, each against the rules for all of them.
+
+mod memory;
