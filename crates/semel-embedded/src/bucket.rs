@@ -87,6 +87,8 @@ pub(crate) struct Bucket {
     pub(crate) covers: u32,
     /// The buckets that were merged into it: should they be there after a crash, they are not.
     pub(crate) replaces: Vec<u32>,
+    /// How long the file is.
+    pub(crate) bytes: u64,
     serial: u32,
     bloom: Bloom,
     has_collided: bool,
@@ -150,6 +152,7 @@ impl Bucket {
             rows: number("rows")? as usize,
             covers: number("covers")? as u32,
             replaces: text("replaces")?.split_whitespace().filter_map(|it| it.parse().ok()).collect(),
+            bytes: file.length().map_err(disk_error(format_args!("open `{name}`")))?,
             serial,
             bloom: Bloom::from_bytes(&bytes).ok_or_else(damaged)?,
             has_collided: number("collided")? > 0,
@@ -169,10 +172,7 @@ impl Bucket {
         if !self.bloom.may_hold(identity) {
             return Ok(None);
         }
-        let connection = match lock(&self.idle).pop() {
-            Some(it) => it,
-            None => connect(&self.path)?,
-        };
+        let connection = self.connection()?;
         let found =
             self.select(&connection, identity).map_err(sqlite_error(format_args!("read `{}`", self.name)));
         lock(&self.idle).push(connection);
@@ -209,6 +209,39 @@ impl Bucket {
             Ok(())
         };
         read().map_err(sqlite_error(format_args!("read `{}`", self.name)))
+    }
+
+    /// At most so many rows that pass these conditions, the latest accepted first; and behind them all rows of
+    /// those that share the front of an identity with another.
+    pub(crate) fn listed(
+        &self,
+        conditions: &str,
+        by: &str,
+        values: &[Value],
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let columns = "SELECT identity, accepted_at, code, type FROM";
+        let sql =
+            format!("{columns} record WHERE {conditions} ORDER BY {by} DESC, prefix DESC LIMIT {limit}");
+        let connection = self.connection()?;
+        let read = || -> rusqlite::Result<Vec<Listed>> {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows: Vec<_> =
+                statement.query_map(params_from_iter(values), listed)?.collect::<Result<_, _>>()?;
+            if self.has_collided {
+                let mut statement = connection.prepare_cached(&format!("{columns} collided"))?;
+                rows.extend(statement.query_map([], listed)?.collect::<Result<Vec<_>, _>>()?);
+            }
+            Ok(rows)
+        };
+        let rows = read().map_err(sqlite_error(format_args!("read `{}`", self.name)));
+        lock(&self.idle).push(connection);
+        rows
+    }
+
+    fn connection(&self) -> Result<Connection, StoreError> {
+        let idle = lock(&self.idle).pop();
+        idle.map_or_else(|| connect(&self.path), Ok)
     }
 
     /// Adds to these how many values there are that no newer one has replaced, by a text and a number.
@@ -250,6 +283,24 @@ impl Bucket {
         self.is_verified.store(true, Ordering::Release);
         Ok(())
     }
+}
+
+/// What of a row a list is made of.
+pub(crate) struct Listed {
+    pub(crate) identity: Identity,
+    pub(crate) accepted_at: Timestamp,
+    pub(crate) code: i64,
+    pub(crate) kind: Value,
+}
+
+fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
+    let accepted_at: i64 = row.get(1)?;
+    Ok(Listed {
+        identity: Identity::from_bytes(row.get(0)?),
+        accepted_at: Timestamp::from_millis(accepted_at.cast_unsigned()),
+        code: row.get(2)?,
+        kind: row.get(3)?,
+    })
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<Found> {

@@ -7,7 +7,7 @@
 
 use crate::{
     engine::{Batch, Engine, State, Tail},
-    error::{disk as disk_error, poisoned},
+    error::{disk as disk_error, poisoned, refused},
     frame::Frame,
     lock,
     owner::Owner,
@@ -91,6 +91,37 @@ impl<O: Owner> Engine<O> {
         poisoned(&cause)
     }
 
+    /// Waits while the journal is so far ahead of SQLite that new keys would only make it worse.
+    pub(crate) async fn wait_for_room(&self) -> Result<(), StoreError> {
+        while self.is_full.load(Ordering::Acquire) {
+            let room = self.room.notified();
+            if let Some(cause) = &lock(&self.state).trouble {
+                return Err(refused(format!("cannot move its journal into SQLite: {cause}")));
+            }
+            if self.is_full.load(Ordering::Acquire) {
+                room.await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until everything appended so far is on disk.
+    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+        let (waiter, durable) = oneshot::channel();
+        self.wait(waiter);
+        settled(durable).await
+    }
+
+    fn wait(&self, waiter: oneshot::Sender<Result<(), StoreError>>) {
+        let mut state = lock(&self.state);
+        if let Some(cause) = &state.poison {
+            // Whoever gave up waiting does not want to know.
+            return drop(waiter.send(Err(poisoned(cause))));
+        }
+        state.waiters.push(waiter);
+        self.wanted.notify_one();
+    }
+
     /// Ends the tail's segment and begins the next.
     pub(crate) fn roll(&self, state: &mut State<O>) -> Result<(), StoreError> {
         let (next, is_short) = if let Some(it) = state.next.take() {
@@ -132,6 +163,11 @@ impl<O: Owner> Engine<O> {
         state.next = Some(next);
         if state.tail.is_short { self.roll(&mut state) } else { Ok(()) }
     }
+}
+
+/// Waits for the answer of whoever syncs.
+pub(crate) async fn settled(durable: oneshot::Receiver<Result<(), StoreError>>) -> Result<(), StoreError> {
+    durable.await.unwrap_or_else(|_| Err(poisoned("it was closed")))
 }
 
 fn answer(waiters: Vec<Waiter>, poison: Option<&str>) {

@@ -13,7 +13,6 @@
 
 use crate::{
     archive::{Archive, Archived, bucket_end},
-    bucket::{Bucket, Tally},
     commit::Waiter,
     disk::Disk,
     error::{corrupt, poisoned, refused},
@@ -42,7 +41,7 @@ use std::{
 /// Largest value, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
 /// How often a read may find that its value has just moved.
-const MOVES_MAX: usize = 16;
+pub(crate) const MOVES_MAX: usize = 16;
 
 /// The sizes of an engine.
 #[derive(Clone, Debug)]
@@ -273,6 +272,31 @@ impl<O: Owner> Engine<O> {
         Err(corrupt(format!("the journal does not hold what it should for {identity}: {RESTORE}")))
     }
 
+    /// The newest value of a key of which half is known, if it has not moved into SQLite.
+    pub(crate) fn load_half(&self, half: u128) -> Result<Option<(Identity, Value)>, StoreError> {
+        for _ in 0..MOVES_MAX {
+            let state = lock(&self.state);
+            state.check()?;
+            let Some(entry) = state.hot.get_half(half) else { return Ok(None) };
+            let at = state.at(entry, self.written.load(Ordering::Acquire));
+            drop(state);
+            if let Some((identity, payload)) = self.read(&at)
+                && crate::hot::half(&identity) == half
+            {
+                let Entry { fence, .. } = at.entry;
+                return Ok(Some((identity, Value { fence, payload, is_durable: at.is_durable })));
+            }
+        }
+        Err(corrupt(format!("the journal does not hold what it should for {half:032x}: {RESTORE}")))
+    }
+
+    /// How many bytes of disk are in use, spare files aside.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let files: u64 = self.archive.buckets().list.iter().map(|it| it.bytes).sum();
+        let segments = lock(&self.state).segments.len() as u64;
+        files + segments * u64::from(self.options.segment_bytes)
+    }
+
     fn locate(&self, identity: &Identity) -> Result<Place<O::Note>, StoreError> {
         let mut archived: Option<Archived> = None;
         loop {
@@ -308,57 +332,8 @@ impl<O: Owner> Engine<O> {
         put: &Put<'_>,
         note: O::Note,
     ) -> Result<Option<Entry<O::Note>>, StoreError> {
-        let length = frame::put_length(put.payload.len()) as u32;
-        if state.tail.end() + length > self.options.segment_bytes {
-            self.roll(state)?;
-        }
-        let entry = Entry {
-            fence: put.fence,
-            expires_at: put.expires_at,
-            floor: put.floor,
-            segment: state.tail.segment.number,
-            offset: state.tail.end(),
-            length,
-            kind: put.kind,
-            note,
-        };
-        state.push(&Frame::Put(*put));
-        Ok(state.hot.insert(&put.identity, entry))
-    }
-
-    /// Removes the buckets of which every value has expired, and says how many values that was. Who calls holds
-    /// [`Engine::files`].
-    pub(crate) fn purge_buckets(&self, expired_at: Timestamp) -> Result<usize, StoreError> {
-        let expired = self.archive.expired(expired_at);
-        if expired.is_empty() {
-            return Ok(0);
-        }
-        if O::IS_COUNTING {
-            self.count_out(&expired)?;
-        }
-        self.archive.remove(&*self.disk, &expired)
-    }
-
-    /// Writes down, durably, that these go, and what with them.
-    fn count_out(&self, expired: &[Arc<Bucket>]) -> Result<(), StoreError> {
-        let mut tally = Tally::new();
-        for bucket in expired {
-            let is_newest = |identity: &Identity, fence: Fence| {
-                let is_hot = lock(&self.state).hot.get(identity).is_some();
-                Ok(!is_hot && !self.archive.holds_newer(identity, fence, bucket)?)
-            };
-            bucket.tally(O::LAYOUT.counted_by, &mut tally, is_newest)?;
-        }
-        let names = expired.iter().map(|it| it.name.clone()).collect();
-        let mut state = lock(&self.state);
-        state.check()?;
-        let Some(bytes) = state.owner.buckets_go(names, tally) else { return Ok(()) };
-        if state.tail.end() + frame::own_length(bytes.len()) as u32 > self.options.segment_bytes {
-            self.roll(&mut state)?;
-        }
-        state.push(&Frame::Own { bytes: &bytes });
-        drop(state);
-        self.sync()
+        self.make_room(state, [put.payload.len()].into_iter())?;
+        Ok(state.place(put, note).1)
     }
 
     /// How many keys are found through the journal, and how many rows stand in SQLite.
@@ -440,7 +415,12 @@ impl<O: Owner> State<O> {
             segment: Arc::clone(self.segments.get(&entry.segment).expect("an entry's segment is kept")),
             bytes: retired.or_else(tail),
             is_in_flight: written < self.taken,
-            is_durable: (entry.segment, entry.offset) < self.durable,
+            is_durable: self.is_durable(entry),
         }
+    }
+
+    /// Whether the value would survive a power cut now.
+    pub(crate) fn is_durable(&self, entry: &Entry<O::Note>) -> bool {
+        (entry.segment, entry.offset) < self.durable
     }
 }

@@ -55,6 +55,9 @@ impl<O: Owner> Engine<O> {
     fn move_all(&self, moving: &Moving) -> Result<(), StoreError> {
         // What is about to be dropped must not uncover an older value in a bucket that is over, too.
         self.purge_buckets(moving.now)?;
+        if O::IS_COUNTING {
+            self.purge_journal(moving.now, usize::MAX)?;
+        }
         let appended = lock(&self.state).appended;
         self.write_upto(appended)?;
         let mut builders = BTreeMap::new();
@@ -111,7 +114,7 @@ impl<O: Owner> Engine<O> {
         entries.sort_unstable_by_key(|it| it.0);
         for (half, entry) in entries {
             moved.push((half, entry.fence));
-            if entry.expires_at <= moving.now && entry.floor <= moving.now {
+            if !O::IS_COUNTING && entry.expires_at <= moving.now && entry.floor <= moving.now {
                 continue;
             }
             let (identity, payload) = moving.read(&entry)?;

@@ -56,6 +56,13 @@ pub(crate) fn half(identity: &Identity) -> u128 {
     u128::from_be_bytes(*identity.as_bytes().first_chunk().expect("an identity has 32 bytes"))
 }
 
+/// An identity that is found by this half, and is nobody's.
+pub(crate) fn from_half(half: u128) -> Identity {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&half.to_be_bytes());
+    Identity::from_bytes(bytes)
+}
+
 fn shard_of(half: u128) -> usize {
     (half >> (128 - SHARDS.ilog2())) as usize
 }

@@ -5,6 +5,7 @@
 //! ARCHITECTURE.md tells why, and what it costs.
 
 mod archive;
+mod batch;
 mod bloom;
 mod bucket;
 mod commit;
@@ -12,12 +13,15 @@ mod commit;
 pub mod disk;
 mod engine;
 mod error;
+mod expire;
 mod flush;
 mod frame;
+mod home;
 mod hot;
 mod owner;
 #[cfg(test)]
 mod power_cut;
+mod queue;
 mod recover;
 mod segment;
 mod spares;
@@ -25,6 +29,8 @@ mod store;
 mod workers;
 
 pub use engine::Options;
+pub use home::Home;
+pub use queue::{EmbeddedQueue, QueueBuilder};
 pub use store::EmbeddedStore;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -47,8 +47,17 @@ pub(crate) trait Owner: Default + Send + Sync + 'static {
     /// The value left the journal.
     fn forgotten(&mut self, half: u128, entry: &Entry<Self::Note>);
 
+    /// What to write down of a value that is removed from the journal.
+    fn farewell(&self, note: &Self::Note) -> Vec<u8>;
+
+    /// The value was removed from the journal.
+    fn removed(&mut self, half: u128, entry: &Entry<Self::Note>);
+
     /// Buckets are about to be removed, and with them so many values of these; gives what to write down first.
-    fn buckets_go(&mut self, names: Vec<String>, values: Tally) -> Option<Vec<u8>>;
+    fn buckets_go(&mut self, names: Vec<String>, values: Tally) -> Vec<u8>;
+
+    /// They were removed.
+    fn buckets_gone(&mut self);
 
     /// Whether a bucket of this name was about to be removed when the journal ended.
     fn is_gone(&self, bucket: &str) -> bool;

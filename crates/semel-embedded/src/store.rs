@@ -9,10 +9,12 @@
 
 use crate::{
     bucket::Tally,
+    commit::settled,
     disk::{Disk, OsDisk},
     engine::{Applied, Change, Engine, Options, VALUE_BYTES_MAX, Value},
-    error::{corrupt, disk as disk_error, misconfigured, poisoned, refused},
+    error::{corrupt, disk as disk_error, misconfigured, refused},
     frame::Kind,
+    home::{Home, make_directory},
     hot::{Entry, Hot, SHARDS},
     lock,
     owner::{Layout, Owner},
@@ -29,13 +31,7 @@ use semel_core::{
     time::{Clock, Timestamp},
     wire::{self, WireError},
 };
-use std::{
-    fs::{self, File, TryLockError},
-    path::Path,
-    sync::{Arc, atomic::Ordering},
-    thread,
-    time::Duration,
-};
+use std::{fs::File, path::Path, sync::Arc};
 use tokio::sync::oneshot;
 
 /// Records in a directory of this machine, for one process at a time. Durable; see the crate's documentation.
@@ -43,7 +39,7 @@ pub struct EmbeddedStore {
     engine: Arc<Engine<Records>>,
     // Before the lock, so that the last bytes are on disk when another process may come.
     _workers: Workers<Records>,
-    _lock: File,
+    _lock: Arc<File>,
 }
 
 impl EmbeddedStore {
@@ -58,15 +54,19 @@ impl EmbeddedStore {
         clock: Arc<dyn Clock>,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let directory = directory.as_ref();
-        make_directory(directory)?;
-        let lock = lock_directory(directory)?;
-        Self::on(Arc::new(OsDisk::new(directory)), lock, clock, options)
+        let home = Home::open(directory)?;
+        Self::on(Arc::new(OsDisk::new(home.path())), home.lock(), clock, options)
+    }
+
+    pub(crate) fn below(home: &Home, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
+        let directory = home.path().join("store");
+        make_directory(&directory)?;
+        Self::on(Arc::new(OsDisk::new(&directory)), home.lock(), clock, options)
     }
 
     fn on(
         disk: Arc<dyn Disk>,
-        lock: File,
+        lock: Arc<File>,
         clock: Arc<dyn Clock>,
         options: Options,
     ) -> Result<Self, StoreError> {
@@ -94,7 +94,7 @@ impl EmbeddedStore {
             )));
         }
         if expected.is_none() {
-            self.wait_for_room().await?;
+            self.engine.wait_for_room().await?;
         }
         let identity = key.identity();
         let change = Change {
@@ -131,25 +131,9 @@ impl EmbeddedStore {
         let stored = self.engine.stored(key, &value)?;
         if !value.is_durable && needs_the_disk(&stored.record) && !sabotage::is_on("embedded_shows_unsynced")
         {
-            let (waiter, durable) = oneshot::channel();
-            self.engine.wait(waiter);
-            settled(durable).await?;
+            self.engine.settle().await?;
         }
         Ok(Some(stored))
-    }
-
-    /// Waits while the journal is so far ahead of SQLite that new keys would only make it worse.
-    async fn wait_for_room(&self) -> Result<(), StoreError> {
-        while self.engine.is_full.load(Ordering::Acquire) {
-            let room = self.engine.room.notified();
-            if let Some(cause) = &lock(&self.engine.state).trouble {
-                return Err(refused(format!("cannot move its journal into SQLite: {cause}")));
-            }
-            if self.engine.is_full.load(Ordering::Acquire) {
-                room.await;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -187,16 +171,6 @@ impl Engine<Records> {
             orphan(&mut record);
         }
         Ok(Stored { fence: value.fence, record })
-    }
-
-    fn wait(&self, waiter: oneshot::Sender<Result<(), StoreError>>) {
-        let mut state = lock(&self.state);
-        if let Some(cause) = &state.poison {
-            // Whoever gave up waiting does not want to know.
-            return drop(waiter.send(Err(poisoned(cause))));
-        }
-        state.waiters.push(waiter);
-        self.wanted.notify_one();
     }
 
     /// Removes expired buckets whole, and then expired records from the journal's map.
@@ -282,16 +256,17 @@ impl Owner for Records {
     }
     fn copied(_: &mut [u8]) {}
     fn forgotten(&mut self, _: u128, _: &Entry<()>) {}
-    fn buckets_go(&mut self, _: Vec<String>, _: Tally) -> Option<Vec<u8>> {
-        None
+    fn farewell(&self, (): &()) -> Vec<u8> {
+        Vec::new()
     }
+    fn removed(&mut self, _: u128, _: &Entry<()>) {}
+    fn buckets_go(&mut self, _: Vec<String>, _: Tally) -> Vec<u8> {
+        Vec::new()
+    }
+    fn buckets_gone(&mut self) {}
     fn is_gone(&self, _: &str) -> bool {
         false
     }
-}
-
-async fn settled(durable: oneshot::Receiver<Result<(), StoreError>>) -> Result<(), StoreError> {
-    durable.await.unwrap_or_else(|_| Err(poisoned("the store was closed")))
 }
 
 /// Lets whoever else is ready go first.
@@ -305,44 +280,6 @@ async fn yield_once() {
         std::task::Poll::Pending
     })
     .await;
-}
-
-fn make_directory(directory: &Path) -> Result<(), StoreError> {
-    let failed = || disk_error(format!("make the directory `{}`", directory.display()));
-    if directory.is_dir() {
-        return Ok(());
-    }
-    fs::create_dir_all(directory).map_err(failed())?;
-    let parent = directory.canonicalize().map_err(failed())?;
-    parent.parent().map_or(Ok(()), |it| File::open(it).and_then(|it| it.sync_all()).map_err(failed()))
-}
-
-/// How often a directory that seems to be open elsewhere is tried again, and after how long.
-const LOCK_TRIES_MAX: u32 = 10;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
-
-/// Makes sure that no other process has the directory open.
-fn lock_directory(directory: &Path) -> Result<File, StoreError> {
-    let shown = directory.display();
-    let path = directory.join("LOCK");
-    let file = File::options().write(true).create(true).truncate(false).open(path);
-    let file = file.map_err(disk_error(format_args!("open the directory `{shown}`")))?;
-    let mut locked = file.try_lock();
-    for _ in 0..LOCK_TRIES_MAX {
-        // A process that was just forked to become another holds what its parent had open until it has.
-        if matches!(locked, Err(TryLockError::WouldBlock)) {
-            thread::sleep(LOCK_PAUSE);
-            locked = file.try_lock();
-        }
-    }
-    match locked {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(misconfigured(format!(
-            "the directory `{shown}` is open in another process, or twice in this one: an embedded store \
-             serves one process at a time; share one `Once`, or give each process a directory of its own"
-        ))),
-        Err(TryLockError::Error(cause)) => Err(disk_error(format_args!("lock `{shown}`"))(cause)),
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What is shown while the disk is slow.
 
-use super::{EmbeddedStore, lock_directory};
+use super::EmbeddedStore;
 use crate::{
     disk::{Disk, DiskFile, OsDisk},
     engine::Options,
+    home::Home,
 };
 use semel_core::{
     call::{self, Terms},
@@ -104,7 +105,7 @@ impl DiskFile for GatedFile {
 }
 
 fn open(directory: &Path, gate: &Gate) -> EmbeddedStore {
-    let lock = lock_directory(directory).unwrap();
+    let lock = Home::open(directory).unwrap().lock();
     let disk = Arc::new(GatedDisk(OsDisk::new(directory), gate.clone()));
     let options = Options { segment_bytes: 64 << 10, ..Options::default() };
     EmbeddedStore::on(disk, lock, ManualClock::new().arc(), options).unwrap()

@@ -6,6 +6,7 @@ mod damage;
 mod directory;
 mod format;
 mod kill;
+mod queue;
 mod reopen;
 mod rules;
 mod sample;

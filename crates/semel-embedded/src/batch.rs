@@ -1,0 +1,122 @@
+//! Several keys, decided under one lock.
+//!
+//! 1. Whatever is not in the journal's map is looked up in the archive first, without the lock; if the archive
+//!    changes meanwhile, again.
+//! 2. Puts of one group are written into one file of the journal, one after the other, and count together.
+
+use crate::{
+    archive::Archived,
+    engine::{Engine, MOVES_MAX, State},
+    error::corrupt,
+    frame::{self, Frame, Put},
+    hot::Entry,
+    lock,
+    owner::Owner,
+};
+use semel_core::{fence::Fence, key::Identity, store::StoreError};
+use std::collections::HashMap;
+use tokio::sync::oneshot;
+
+/// What the archive knows of keys that were not in the map.
+pub(crate) struct Looked {
+    version: u64,
+    archived: HashMap<Identity, Archived>,
+}
+
+impl Looked {
+    /// What the archive knows of a key that is not in the map.
+    pub(crate) fn get(&self, identity: &Identity) -> Option<&Archived> {
+        self.archived.get(identity)
+    }
+}
+
+/// Resolves when what was written is durable.
+pub(crate) type Durable = Option<oneshot::Receiver<Result<(), StoreError>>>;
+
+/// What a decision leaves behind: whether somebody must wait for the disk.
+pub(crate) struct Decided<T> {
+    pub(crate) value: T,
+    pub(crate) must_sync: bool,
+}
+
+impl<O: Owner> Engine<O> {
+    /// Decides about these keys under the lock.
+    pub(crate) fn decide<T>(
+        &self,
+        identities: &[Identity],
+        mut decision: impl FnMut(&mut State<O>, &Looked) -> Result<Decided<T>, StoreError>,
+    ) -> Result<(T, Durable), StoreError> {
+        for _ in 0..MOVES_MAX {
+            let looked = self.look_up(identities)?;
+            let mut state = lock(&self.state);
+            state.check()?;
+            let is_current = looked.archived.is_empty() || looked.version == self.archive.version();
+            let is_known = |it: &Identity| state.hot.get(it).is_some() || looked.archived.contains_key(it);
+            if !is_current || !identities.iter().all(is_known) {
+                continue;
+            }
+            let decided = decision(&mut state, &looked)?;
+            let mut durable = None;
+            if decided.must_sync {
+                let (waiter, waiting) = oneshot::channel();
+                state.waiters.push(waiter);
+                durable = Some(waiting);
+                if state.is_syncer_idle {
+                    self.wanted.notify_one();
+                }
+            }
+            return Ok((decided.value, durable));
+        }
+        Err(corrupt("decide about executions: they moved without end"))
+    }
+
+    fn look_up(&self, identities: &[Identity]) -> Result<Looked, StoreError> {
+        let version = self.archive.version();
+        let state = lock(&self.state);
+        let cold: Vec<_> = identities.iter().filter(|it| state.hot.get(it).is_none()).copied().collect();
+        drop(state);
+        let mut archived = HashMap::with_capacity(cold.len());
+        for identity in cold {
+            archived.insert(identity, self.archive.find(&identity)?);
+        }
+        Ok(Looked { version, archived })
+    }
+
+    /// Makes sure that puts with payloads of these lengths go into one file.
+    pub(crate) fn make_room(
+        &self,
+        state: &mut State<O>,
+        payloads: impl Iterator<Item = usize>,
+    ) -> Result<(), StoreError> {
+        let length: usize = payloads.map(frame::put_length).sum();
+        if state.tail.end() as usize + length > self.options.segment_bytes as usize {
+            self.roll(state)?;
+        }
+        Ok(())
+    }
+}
+
+impl<O: Owner> State<O> {
+    /// Appends a put where there is room for it, and points the map to it; gives what it pointed to before.
+    pub(crate) fn place(&mut self, put: &Put<'_>, note: O::Note) -> (Entry<O::Note>, Option<Entry<O::Note>>) {
+        let entry = Entry {
+            fence: put.fence,
+            expires_at: put.expires_at,
+            floor: put.floor,
+            segment: self.tail.segment.number,
+            offset: self.tail.end(),
+            length: frame::put_length(put.payload.len()) as u32,
+            kind: put.kind,
+            note,
+        };
+        self.push(&Frame::Put(*put));
+        (entry, self.hot.insert(&put.identity, entry))
+    }
+
+    /// A fence above all that were issued.
+    pub(crate) fn next_fence(&mut self, now: semel_core::time::Timestamp) -> Fence {
+        let fence = Fence::next(self.last_fence, now);
+        self.last_fence = Some(fence);
+        fence
+    }
+}

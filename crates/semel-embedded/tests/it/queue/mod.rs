@@ -1,0 +1,3 @@
+//! The queue.
+
+mod rules;
