@@ -3,4 +3,11 @@
 //! It has no command line and no HTTP server of its own.
 
 pub mod deliver;
+pub mod engine;
+pub mod function;
 pub mod queue;
+
+pub use engine::{Builder, Entry, FunctionStatus, FunctionsError, Receipt, Refused, Runtime, Taken, Totals};
+pub use function::{
+    Aim, Attempted, Content, DeadLetter, Function, FunctionName, Handle, HandleError, InvalidName, KeyRule, Rate, handler,
+};

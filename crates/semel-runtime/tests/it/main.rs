@@ -1,4 +1,6 @@
 //! The runtime against real targets and real queues.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod engine;
 mod queue;
+mod support;

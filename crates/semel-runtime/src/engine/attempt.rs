@@ -1,0 +1,184 @@
+//! One attempt, from its claim to its end.
+//!
+//! 1. What was claimed may still not be tried: its attempts are used up, or it waited too long. Then it lapses.
+//! 2. Nothing is started late: a node that was frozen after the claim hands back what it holds.
+//! 3. One attempt is one call. It counts, whatever comes of it: the claim has counted it already.
+//! 4. A panic is a failed attempt, and nobody else's.
+//! 5. An attempt that is interrupted, because the runtime stops, failed: it is not made again before its lease would
+//!    have lapsed, because the function may still be at work.
+//!
+//! It does not decide when to try again: see [`semel_core::retry`].
+
+use super::{
+    caught::caught,
+    engine::{Engine, Stage, locked},
+    flying::Known,
+    place::Place,
+    settle::{MARGIN, Settled, settle},
+    table::{LEASE_SLACK, Moment, lease},
+    verdict::{Ended, Heard, ended},
+};
+use crate::{
+    deliver::{Answer, Stage as Awaited},
+    function::{Aim, Function, dispatch},
+};
+use bytes::Bytes;
+use semel_core::{
+    execution::{Execution, Input},
+    queue::Fenced,
+    sabotage::is_on,
+    time::Timestamp,
+};
+use semel_events::event::Event;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// How long after its claim an attempt may still be started.
+pub(crate) const START_MAX: Duration = Duration::from_secs(5);
+/// How much longer than its timeout a call is waited for: whoever delivers keeps the time, and this is for one that
+/// does not.
+const GRACE: Duration = Duration::from_secs(1);
+
+const _: () = assert!(START_MAX.as_secs() + GRACE.as_secs() + MARGIN.as_secs() < LEASE_SLACK.as_secs());
+
+/// An execution that was claimed, with a place to run it.
+pub(crate) struct Attempt {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) function: Arc<Function>,
+    pub(crate) place: Place,
+    pub(crate) held: Fenced<Execution>,
+    /// The event, if it need not be read.
+    pub(crate) event: Option<Event>,
+    /// When the claim was asked for, by the monotonic clock: its lease is at least as young.
+    pub(crate) began: Duration,
+    /// Who waits for its end.
+    pub(crate) report: Option<oneshot::Sender<Settled>>,
+}
+
+/// How an attempt begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Opening {
+    /// Not at all.
+    Not(Input),
+    /// With this deadline.
+    Call(Timestamp),
+}
+
+fn opening(at: Moment, held: &Execution, function: &Function, began: Duration, stage: Stage) -> Opening {
+    let policy = &function.policy;
+    if held.refusal(at.now, policy).is_some() && !is_on("refusal_ignored") {
+        return Opening::Not(Input::Lapse);
+    }
+    let is_late = at.monotonic.saturating_sub(began) > START_MAX && !is_on("started_late");
+    if is_late || stage == Stage::Interrupting {
+        return Opening::Not(Input::HandBack { delay: Duration::ZERO });
+    }
+    Opening::Call(at.now + policy.timeout())
+}
+
+/// Makes the attempt, and writes down what became of it.
+pub(crate) async fn attempt(attempt: Attempt) {
+    let Attempt { engine, function, mut place, held, event, began, report } = attempt;
+    let flying = InFlight::new(&engine, &held.value);
+    let opening = opening(engine.moment(), &held.value, &function, began, engine.stage());
+    let input = match opening {
+        Opening::Not(input) => input,
+        Opening::Call(deadline) => {
+            place.used();
+            engine.table().count(function.name.as_str(), |totals| totals.attempts += 1);
+            let left = (began + lease(&function)).saturating_sub(engine.clock.monotonic());
+            let ended = call(&engine, &function, &held, event, deadline, left).await;
+            place.heard(ended.health);
+            ended.input
+        }
+    };
+    let until = (began + lease(&function)).saturating_sub(MARGIN);
+    let settled = settle(&engine, &function, &held, input, until).await;
+    drop(flying);
+    if let Some(report) = report {
+        let _gone = report.send(settled);
+    }
+}
+
+/// Calls the function, for as long as it may take, unless the runtime stops.
+async fn call(
+    engine: &Engine,
+    function: &Function,
+    held: &Fenced<Execution>,
+    event: Option<Event>,
+    deadline: Timestamp,
+    lease_left: Duration,
+) -> Ended {
+    let event = match event.map_or_else(|| read(&held.value), Ok) {
+        Ok(event) => event,
+        Err(error) => return Ended::unheard(Input::Reject { error }),
+    };
+    let timeout = function.policy.timeout();
+    let mut stage = engine.stage.subscribe();
+    let heard = tokio::select! {
+        biased;
+        heard = caught(ask(engine, function, held, event, deadline)) => heard,
+        () = engine.clock.sleep(timeout + GRACE) => Ok(Heard::Answer(Answer::TimedOut(Awaited::Head))),
+        _ = stage.wait_for(|it| *it == Stage::Interrupting) => {
+            let error = "interrupted: the runtime was stopped".to_owned();
+            return Ended::unheard(Input::Fail { error, retry_after: Some(lease_left) });
+        }
+    };
+    match heard {
+        Ok(heard) => ended(heard, function.answers, engine.clock.now()),
+        Err(panic) => {
+            let error = format!("the attempt panicked: {panic}");
+            Ended::unheard(Input::Fail { error, retry_after: None })
+        }
+    }
+}
+
+async fn ask(
+    engine: &Engine,
+    function: &Function,
+    held: &Fenced<Execution>,
+    event: Event,
+    deadline: Timestamp,
+) -> Heard {
+    let attempted = dispatch::attempted(held, deadline);
+    let timeout = function.policy.timeout();
+    match &function.aim {
+        Aim::Url(target) => {
+            let delivery = dispatch::delivery(function, target, &event, &attempted, timeout);
+            drop(event);
+            Heard::Answer(engine.deliver.deliver(delivery).await)
+        }
+        Aim::Here(handle) => tokio::select! {
+            biased;
+            result = handle.handle(event, attempted) => Heard::Result(result),
+            () = engine.clock.sleep(timeout) => Heard::Answer(Answer::TimedOut(Awaited::Head)),
+        },
+    }
+}
+
+/// The event as it was stored, without a copy.
+fn read(execution: &Execution) -> Result<Event, String> {
+    let bytes = execution.event.clone().ok_or_else(|| "the event was not kept".to_owned())?;
+    Event::decode(&Bytes::from_owner(bytes))
+        .map_err(|error| format!("the stored event cannot be read: {error}"))
+}
+
+/// An execution is known to run here until this is dropped.
+struct InFlight<'a> {
+    engine: &'a Engine,
+    execution: &'a Execution,
+}
+
+impl<'a> InFlight<'a> {
+    fn new(engine: &'a Engine, execution: &'a Execution) -> Self {
+        let known = Known { fingerprint: execution.fingerprint, accepted_at: execution.accepted_at };
+        locked(&engine.flying).insert(execution.id(), known);
+        Self { engine, execution }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        locked(&self.engine.flying).remove(&self.execution.id());
+    }
+}

@@ -1,0 +1,237 @@
+//! The gate of one function.
+//!
+//! 1. What starts takes a place; what is over gives it back. There are as many as the function's concurrency, fewer
+//!    while its target is on its way back from an outage, and none while it is down or the function is paused.
+//! 2. Every place costs a token of the function's rate. One that was taken and not used gives its token back.
+//! 3. Places for the backlog leave room for fresh events.
+//!
+//! It does not know the other functions: see [`super::budget`].
+
+use super::{
+    breaker::{Breaker, Health, Passage},
+    bucket::Bucket,
+    ramp::{RAMP, ramped},
+    share::{Kind, Share},
+};
+use crate::function::Rate;
+use semel_core::retry::Jitter;
+use std::time::Duration;
+
+/// What a function's owner asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Most attempts at once.
+    pub concurrency: u32,
+    /// Most attempts over time.
+    pub rate: Option<Rate>,
+    /// Whether nothing may start.
+    pub is_paused: bool,
+}
+
+/// What runs of one function, and what its target is thought to be. Moments are those of the monotonic clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gate {
+    /// Places taken for fresh events.
+    fresh: u32,
+    /// Places taken for the backlog.
+    backlog: u32,
+    breaker: Breaker,
+    bucket: Bucket,
+    share: Share,
+    /// When the target came back from its last outage.
+    back_since: Option<Duration>,
+}
+
+impl Gate {
+    /// Places that are taken.
+    pub const fn taken(&self) -> u32 {
+        self.fresh + self.backlog
+    }
+
+    /// Where the breaker stands.
+    pub const fn breaker(&self) -> Breaker {
+        self.breaker
+    }
+
+    /// How many attempts of this kind may start now.
+    pub fn room(&self, terms: &Terms, now: Duration, kind: Kind) -> u32 {
+        if terms.is_paused {
+            return 0;
+        }
+        let concurrency = self.concurrency(terms, now);
+        let free = concurrency.saturating_sub(self.taken());
+        let passing = match self.breaker.passage(now) {
+            Passage::Free => free,
+            // A probe needs no room beside what still hangs from before the outage.
+            Passage::Probe => 1,
+            Passage::ClosedUntil(_) | Passage::Awaited => 0,
+        };
+        let tokens = terms.rate.as_ref().map_or(u32::MAX, |rate| self.bucket.tokens(rate, now));
+        let room = passing.min(tokens);
+        match kind {
+            Kind::Fresh => room,
+            Kind::Backlog if matches!(self.breaker.passage(now), Passage::Probe) => room,
+            Kind::Backlog => room.min(self.share.backlog_max(now, concurrency).saturating_sub(self.backlog)),
+        }
+    }
+
+    /// How long until there may be room for the backlog without anything being given back; `None` if only that helps.
+    pub fn wait(&self, terms: &Terms, now: Duration) -> Option<Duration> {
+        if terms.is_paused {
+            return None;
+        }
+        if let Passage::ClosedUntil(until) = self.breaker.passage(now) {
+            return Some(until.saturating_sub(now));
+        }
+        let by_rate = terms.rate.as_ref().map(|rate| self.bucket.next_at(rate, now)).filter(|at| *at > now);
+        let by_ramp = self.back_since.map(|at| (now + RAMP / 20).min(at + RAMP)).filter(|at| *at > now);
+        let ends = [by_rate, by_ramp, self.share.relaxes_at(now)];
+        ends.into_iter().flatten().min().map(|at| at - now)
+    }
+
+    /// A fresh event came: whether it may start at once. The place is taken if so.
+    #[must_use]
+    pub fn admit_fresh(&mut self, terms: &Terms, now: Duration, may: bool) -> bool {
+        let found_room = may && self.room(terms, now, Kind::Fresh) > 0;
+        self.share = self.share.after_arrival(now, found_room);
+        if found_room {
+            self.take(terms, now, Kind::Fresh, 1);
+        }
+        found_room
+    }
+
+    /// Takes so many places, which there was [room](Gate::room) for.
+    pub fn take(&mut self, terms: &Terms, now: Duration, kind: Kind, places: u32) {
+        if places == 0 {
+            return;
+        }
+        *self.count(kind) += places;
+        self.breaker = self.breaker.after_start();
+        self.share = self.share.after_start(kind);
+        if let Some(rate) = &terms.rate {
+            self.bucket = self.bucket.taken(rate, now, places);
+        }
+    }
+
+    /// Gives back so many places that were not used after all.
+    pub fn untake(&mut self, terms: &Terms, now: Duration, kind: Kind, places: u32) {
+        if places == 0 {
+            return;
+        }
+        *self.count(kind) -= places;
+        self.breaker = self.breaker.after_end(now, Health::Unknown, Jitter::LEAST);
+        if let Some(rate) = &terms.rate {
+            self.bucket = self.bucket.put_back(rate, places);
+        }
+    }
+
+    /// Gives back a place after an attempt.
+    pub const fn give_back(&mut self, kind: Kind) {
+        *self.count(kind) -= 1;
+    }
+
+    /// What an attempt found out about the target.
+    pub fn heard(&mut self, now: Duration, health: Health, jitter: Jitter) {
+        let was_closed = self.breaker.is_closed();
+        self.breaker = self.breaker.after_end(now, health, jitter);
+        if !was_closed && self.breaker.is_closed() {
+            self.back_since = Some(now);
+        }
+    }
+
+    const fn count(&mut self, kind: Kind) -> &mut u32 {
+        match kind {
+            Kind::Fresh => &mut self.fresh,
+            Kind::Backlog => &mut self.backlog,
+        }
+    }
+
+    fn concurrency(&self, terms: &Terms, now: Duration) -> u32 {
+        self.back_since.map_or(terms.concurrency, |at| ramped(terms.concurrency, now.saturating_sub(at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::breaker::{FAILURES_MAX, OPEN_MIN},
+        *,
+    };
+
+    const T: Duration = Duration::from_secs(100);
+    const TERMS: Terms = Terms { concurrency: 20, rate: None, is_paused: false };
+
+    fn down() -> Gate {
+        let mut gate = Gate::default();
+        for _ in 0..FAILURES_MAX {
+            gate.heard(T, Health::Down, Jitter::MOST);
+        }
+        gate
+    }
+
+    #[test]
+    fn there_is_room_for_the_concurrency_and_no_more() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.room(&TERMS, T, Kind::Backlog), 20);
+        gate.take(&TERMS, T, Kind::Backlog, 20);
+        assert_eq!(gate.room(&TERMS, T, Kind::Fresh), 0);
+        gate.give_back(Kind::Backlog);
+        assert_eq!(gate.room(&TERMS, T, Kind::Fresh), 1);
+    }
+
+    #[test]
+    fn a_paused_function_starts_nothing() {
+        let paused = Terms { is_paused: true, ..TERMS };
+        assert_eq!(Gate::default().room(&paused, T, Kind::Fresh), 0);
+        assert_eq!(Gate::default().wait(&paused, T), None);
+    }
+
+    #[test]
+    fn a_target_that_is_down_gets_one_probe_and_then_a_tenth() {
+        let mut gate = down();
+        assert_eq!(gate.room(&TERMS, T, Kind::Backlog), 0);
+        assert_eq!(gate.wait(&TERMS, T), Some(OPEN_MIN));
+        let later = T + OPEN_MIN;
+        assert_eq!(gate.room(&TERMS, later, Kind::Backlog), 1);
+        gate.take(&TERMS, later, Kind::Backlog, 1);
+        assert_eq!(gate.room(&TERMS, later, Kind::Backlog), 0);
+        gate.heard(later, Health::Alive, Jitter::MOST);
+        gate.give_back(Kind::Backlog);
+        assert_eq!(gate.room(&TERMS, later, Kind::Backlog), 2);
+        assert_eq!(gate.room(&TERMS, later + RAMP, Kind::Backlog), 20);
+    }
+
+    #[test]
+    fn a_probe_that_was_not_used_can_be_taken_again() {
+        let (mut gate, later) = (down(), T + OPEN_MIN);
+        gate.take(&TERMS, later, Kind::Backlog, 1);
+        gate.untake(&TERMS, later, Kind::Backlog, 1);
+        assert_eq!(gate.room(&TERMS, later, Kind::Fresh), 1);
+    }
+
+    #[test]
+    fn a_fresh_event_that_found_no_room_gets_half_of_what_is_given_back() {
+        let mut gate = Gate::default();
+        gate.take(&TERMS, T, Kind::Backlog, 20);
+        assert!(!gate.admit_fresh(&TERMS, T, true));
+        for _ in 0..10 {
+            gate.give_back(Kind::Backlog);
+        }
+        assert_eq!(gate.room(&TERMS, T, Kind::Backlog), 0);
+        assert_eq!(gate.room(&TERMS, T, Kind::Fresh), 10);
+        assert!(gate.admit_fresh(&TERMS, T, true));
+    }
+
+    #[test]
+    fn the_rate_is_never_exceeded() {
+        let rate = Rate::new(5, Duration::from_secs(1));
+        let terms = Terms { rate, ..TERMS };
+        let mut gate = Gate::default();
+        assert_eq!(gate.room(&terms, T, Kind::Backlog), 5);
+        gate.take(&terms, T, Kind::Backlog, 5);
+        assert_eq!(gate.room(&terms, T, Kind::Backlog), 0);
+        assert_eq!(gate.wait(&terms, T), Some(Duration::from_millis(200)));
+        gate.untake(&terms, T, Kind::Backlog, 2);
+        assert_eq!(gate.room(&terms, T, Kind::Backlog), 2);
+    }
+}

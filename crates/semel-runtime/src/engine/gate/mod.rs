@@ -1,0 +1,19 @@
+//! What may start, and when: machines without I/O.
+//!
+//! - [`breaker`]: a target that is down is left alone, and tried again.
+//! - [`ramp`]: a target that came back is not run over.
+//! - [`bucket`]: the rate of a function.
+//! - [`share`]: fresh events beside a backlog.
+//! - [`budget`]: functions beside each other.
+//! - [`asking`]: when the queue is worth asking.
+//! - [`Gate`]: the first four, for one function.
+
+pub mod asking;
+pub mod breaker;
+pub mod bucket;
+pub mod budget;
+mod function_gate;
+pub mod ramp;
+pub mod share;
+
+pub use function_gate::{Gate, Terms};

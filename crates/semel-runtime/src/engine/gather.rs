@@ -1,0 +1,141 @@
+//! Many callers, few calls: what comes while the queue is busy goes together.
+//!
+//! 1. Whoever comes alone goes at once.
+//! 2. At most [`FLIGHTS_MAX`] calls are under way. What comes meanwhile waits, and goes with the next one that is free,
+//!    as much as fits: [`BATCH_MAX`] items or [`BATCH_BYTES_MAX`] bytes.
+//! 3. A submission goes whole, in one call. Its end is told to whoever submitted it by a function that runs even if
+//!    the caller has gone: what was begun is finished.
+//! 4. What waits is bounded in bytes by whoever submits: see [`Gather::waiting_bytes`].
+//!
+//! It does not retry: an error is told to everybody whose items were in the call.
+
+use super::tasks::Tasks;
+use semel_core::{BoxFuture, queue::BATCH_MAX, store::StoreError};
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+/// Most calls under way at once.
+pub(crate) const FLIGHTS_MAX: u32 = 4;
+/// Most bytes in a call, unless a single submission has more.
+pub(crate) const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What a submission is told in the end.
+pub(crate) type Told<A> = Result<Vec<A>, Arc<StoreError>>;
+/// Who is told.
+pub(crate) type Done<A> = Box<dyn FnOnce(Told<A>) + Send>;
+/// What is called with a batch.
+type Call<T, A> = Box<dyn Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, StoreError>> + Send + Sync>;
+
+/// Gathers items of many into batches for one.
+pub(crate) struct Gather<T, A> {
+    shared: Arc<Shared<T, A>>,
+}
+
+struct Shared<T, A> {
+    call: Call<T, A>,
+    tasks: Arc<Tasks>,
+    waiting: Mutex<Waiting<T, A>>,
+}
+
+struct Waiting<T, A> {
+    submissions: VecDeque<Submission<T, A>>,
+    bytes: usize,
+    flights: u32,
+}
+
+struct Submission<T, A> {
+    items: Vec<T>,
+    bytes: usize,
+    done: Done<A>,
+}
+
+impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
+    /// For this call.
+    pub(crate) fn new(
+        tasks: Arc<Tasks>,
+        call: impl Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, StoreError>> + Send + Sync + 'static,
+    ) -> Self {
+        let waiting = Waiting { submissions: VecDeque::new(), bytes: 0, flights: 0 };
+        Self { shared: Arc::new(Shared { call: Box::new(call), tasks, waiting: Mutex::new(waiting) }) }
+    }
+
+    /// Sends these items, [`BATCH_MAX`] at most, and tells `done` what came of it.
+    pub(crate) fn submit(&self, items: Vec<T>, bytes: usize, done: Done<A>) {
+        assert!(items.len() <= BATCH_MAX, "{} items in a submission", items.len());
+        let mut waiting = self.shared.lock();
+        waiting.submissions.push_back(Submission { items, bytes, done });
+        waiting.bytes += bytes;
+        if waiting.flights < FLIGHTS_MAX {
+            waiting.flights += 1;
+            drop(waiting);
+            self.shared.tasks.spawn(fly(Arc::clone(&self.shared)));
+        }
+    }
+
+    /// Forgets what waits: the runtime is gone, and nobody is there to be told.
+    pub(crate) fn clear(&self) {
+        let submissions = std::mem::take(&mut self.shared.lock().submissions);
+        // Outside the lock: what is forgotten may hold the last handle of something.
+        drop(submissions);
+    }
+
+    /// How much waits.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.shared.lock().bytes
+    }
+}
+
+impl<T, A> Shared<T, A> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<T, A>> {
+        self.waiting.lock().expect("no code panics while it holds what waits")
+    }
+
+    /// What goes next; `None` if nothing waits, and then this flight is over.
+    fn next(&self) -> Option<Vec<Submission<T, A>>> {
+        let mut waiting = self.lock();
+        let (mut items, mut bytes, mut count) = (0, 0, 0);
+        for submission in &waiting.submissions {
+            let fits =
+                items + submission.items.len() <= BATCH_MAX && bytes + submission.bytes <= BATCH_BYTES_MAX;
+            if count > 0 && !fits {
+                break;
+            }
+            (items, bytes, count) = (items + submission.items.len(), bytes + submission.bytes, count + 1);
+        }
+        if count == 0 {
+            waiting.flights -= 1;
+            return None;
+        }
+        waiting.bytes -= bytes;
+        Some(waiting.submissions.drain(..count).collect())
+    }
+}
+
+async fn fly<T: Send + 'static, A: Send + 'static>(shared: Arc<Shared<T, A>>) {
+    while let Some(batch) = shared.next() {
+        let (mut items, mut told) = (Vec::new(), Vec::with_capacity(batch.len()));
+        for submission in batch {
+            told.push((submission.items.len(), submission.done));
+            items.extend(submission.items);
+        }
+        match (shared.call)(items).await {
+            Ok(answers) => {
+                let mut answers = answers.into_iter();
+                told.into_iter().for_each(|(length, done)| done(Ok(answers.by_ref().take(length).collect())));
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                told.into_iter().for_each(|(_, done)| done(Err(Arc::clone(&error))));
+            }
+        }
+    }
+}
+
+impl<T, A> fmt::Debug for Gather<T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gather").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! The engine: what is accepted is durable, what is due is claimed, what is claimed is delivered and settled.
+//!
+//! 1. Every decision is made by a machine without I/O: what may start by [`gate`] and the table above it, what an answer
+//!    means by [`crate::deliver::verdict`], what an execution becomes by [`semel_core::execution::step`].
+//! 2. State is written first, and acted on after: nothing is delivered whose claim is not durable, nothing is reported whose
+//!    end is not.
+//! 3. Everything that can grow has a limit.
+//! 4. It takes time from the queue's clock and numbers from one place, so that a simulation is the same every time.
+
+mod accept;
+mod attempt;
+mod caught;
+mod chance;
+mod claim;
+mod engine;
+mod flying;
+mod forward;
+pub mod gate;
+mod gather;
+mod place;
+mod purge;
+mod receipt;
+mod repeats;
+mod runtime;
+mod settle;
+mod status;
+mod table;
+mod tasks;
+mod verdict;
+
+pub use receipt::{Entry, Receipt, Refused, Taken};
+pub use runtime::{Builder, FunctionsError, IN_FLIGHT_MAX, MEMORY_MAX, Runtime};
+pub use status::{FunctionStatus, Totals};

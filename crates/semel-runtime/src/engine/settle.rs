@@ -1,0 +1,136 @@
+//! Writing down what became of an attempt.
+//!
+//! 1. The write names the fence that the attempt holds. If it is lost, somebody else has taken over: superseded, and
+//!    nothing is reported.
+//! 2. While the queue cannot tell what happened, the write is repeated, with growing pauses, until little of the lease is
+//!    left. Then it is abandoned, not assumed: whoever takes over finds out.
+//! 3. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised.
+
+use super::{engine::Engine, forward::forwarded};
+use crate::function::Function;
+use semel_core::{
+    execution::{Execution, Input, step},
+    queue::{Change, Fenced, Written},
+    record::Status,
+    sabotage::is_on,
+    store::StoreError,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// First pause before a write is repeated.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// Longest one.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// What is left of a lease when its end is no longer tried to be written.
+pub(crate) const MARGIN: Duration = Duration::from_secs(1);
+
+/// What became of writing down an attempt's end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Settled {
+    /// Written, and this is what stands now.
+    Written(Box<Fenced<Execution>>),
+    /// Somebody else has taken over.
+    Superseded,
+    /// Nobody could tell in time.
+    Abandoned,
+}
+
+/// Writes down what became of the attempt that holds this, until the given moment of the monotonic clock.
+pub(crate) async fn settle(
+    engine: &Engine,
+    function: &Function,
+    held: &Fenced<Execution>,
+    input: Input,
+    until: Duration,
+) -> Settled {
+    let now = engine.clock.now();
+    let name = input.as_str();
+    let after = match step(now, &held.value, input, &function.policy, engine.chance.jitter()) {
+        Ok(after) => after,
+        Err(refused) => {
+            tracing::error!(id = %held.value.id(), input = name, %refused, "an attempt ended in a way that makes no sense");
+            return Settled::Abandoned;
+        }
+    };
+    let (after, causes) = forwarded(now, function, after);
+    let settled = write(engine, Change { expected: held.fence, after, causes }, until).await;
+    tell(engine, &settled, &held.value.function, name);
+    settled
+}
+
+async fn write(engine: &Engine, change: Change, until: Duration) -> Settled {
+    let mut pause = PAUSE_MIN;
+    let mut is_repeated = false;
+    loop {
+        match write_once(engine, change.clone()).await {
+            Ok(Written::Won(fence)) => {
+                return Settled::Written(Box::new(Fenced { fence, value: change.after }));
+            }
+            Ok(Written::Lost) if !is_repeated => return Settled::Superseded,
+            Ok(Written::Lost) => match own(engine, &change.after).await {
+                Ok(settled) => return settled,
+                Err(error) => tracing::warn!(%error, "what became of an execution could not be read"),
+            },
+            Err(error) => tracing::warn!(%error, "what became of an attempt could not be written"),
+        }
+        is_repeated = true;
+        if engine.clock.monotonic() + pause >= until {
+            return Settled::Abandoned;
+        }
+        engine.clock.sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Writes with whoever else writes now.
+pub(crate) async fn write_once(engine: &Engine, change: Change) -> Result<Written, Arc<StoreError>> {
+    let (tell, told) = oneshot::channel();
+    let bytes = change.after.event.as_ref().map_or(0, |it| it.len());
+    let done = Box::new(move |told: Result<Vec<Written>, Arc<StoreError>>| {
+        let _gone = tell.send(told.map(|it| it[0]));
+    });
+    engine.writes.submit(vec![change], bytes, done);
+    // The flight tells everybody, unless the runtime itself is gone, and then nobody waits.
+    match told.await {
+        Ok(told) => told,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Whether what is stored is what was to be written.
+async fn own(engine: &Engine, after: &Execution) -> Result<Settled, StoreError> {
+    let found = engine.queue.get(&[after.id()]).await?.pop().flatten();
+    if is_on("own_write_not_recognised") {
+        return Ok(Settled::Superseded);
+    }
+    Ok(found.filter(|it| it.value == *after).map_or(Settled::Superseded, |it| Settled::Written(Box::new(it))))
+}
+
+fn tell(engine: &Engine, settled: &Settled, function: &Arc<str>, input: &'static str) {
+    let mut table = engine.table();
+    let should_look = match settled {
+        Settled::Written(stored) => {
+            table.count(function, |totals| match stored.value.status() {
+                Status::Completed => totals.completed += 1,
+                Status::Failed => totals.dead += 1,
+                Status::Pending if input == "hand back" => totals.handed_back += 1,
+                Status::Pending => totals.retried += 1,
+                Status::InProgress => {}
+            });
+            stored.value.due_at().is_some_and(|due_at| table.note(function, due_at))
+        }
+        Settled::Superseded => {
+            table.count(function, |totals| totals.superseded += 1);
+            false
+        }
+        Settled::Abandoned => {
+            table.count(function, |totals| totals.abandoned += 1);
+            false
+        }
+    };
+    drop(table);
+    if should_look {
+        engine.wake.notify_one();
+    }
+}

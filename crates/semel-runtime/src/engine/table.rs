@@ -1,0 +1,352 @@
+//! Who may start what: all functions beside each other.
+//!
+//! 1. A place is taken before anything is claimed or accepted as claimed, and given back when it is over or came to
+//!    nothing.
+//! 2. A function has its own [gate](super::gate), all share a [budget](super::gate::budget), and the bytes of what runs
+//!    are bounded: beyond them nothing fresh starts at once, and the backlog waits.
+//! 3. A function that was removed starts nothing more; what runs of it is finished on the terms it began on.
+//!
+//! It awaits nothing and knows no clock: the moment is an argument.
+
+use super::gate::{
+    Gate, Terms,
+    asking::Asking,
+    breaker::Health,
+    budget::{self, Part},
+    share::Kind,
+};
+use super::status::{FunctionStatus, Totals};
+use crate::function::Function;
+use semel_core::{
+    queue::{WANTS_MAX, Want},
+    retry::Jitter,
+    time::Timestamp,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Most executions that are claimed at once.
+pub(crate) const CLAIM_MAX: u32 = 512;
+/// What a lease is longer than the function's timeout: time to claim, to start and to settle.
+pub(crate) const LEASE_SLACK: Duration = Duration::from_secs(10);
+/// How large an event is thought to be before any was seen, in bytes.
+const EVENT_BYTES_GUESS: usize = 64 * 1024;
+/// How long the loop sleeps where there is nothing to wait for.
+const NOTHING: Duration = Duration::from_hours(1);
+
+/// Both clocks, read together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// By the queue.
+    pub(crate) now: Timestamp,
+    /// By the clock that never jumps.
+    pub(crate) monotonic: Duration,
+}
+
+/// What is to be claimed, or how long there is nothing to claim.
+#[derive(Debug)]
+pub(crate) enum Demanded {
+    /// These; the places are taken.
+    Wants(Vec<Want>),
+    /// Nothing, for so long, unless somebody says so.
+    Wait(Duration),
+}
+
+#[derive(Debug)]
+struct Entry {
+    function: Arc<Function>,
+    terms: Terms,
+    gate: Gate,
+    reserve: u32,
+    asking: Asking,
+    totals: Totals,
+    /// It starts nothing more, and is forgotten when nothing of it runs.
+    is_removed: bool,
+    /// It had no room when it was last looked at: who gives back a place wakes the loop.
+    is_starved: bool,
+}
+
+impl Entry {
+    const fn part(&self) -> Part {
+        Part { reserve: self.reserve, taken: self.gate.taken() }
+    }
+
+    fn lease(&self) -> Duration {
+        lease(&self.function)
+    }
+}
+
+/// How long an attempt of this function is leased.
+pub(crate) fn lease(function: &Function) -> Duration {
+    function.policy.timeout() + LEASE_SLACK
+}
+
+/// All functions beside each other.
+#[derive(Debug)]
+pub(crate) struct Table {
+    entries: BTreeMap<Arc<str>, Entry>,
+    paused: BTreeSet<Arc<str>>,
+    budget: u32,
+    /// The budget without the reserves.
+    pool: u32,
+    /// What is taken of the pool.
+    pooled: u32,
+    bytes_max: usize,
+    bytes: usize,
+    /// How large an event of the backlog may be: the largest of late.
+    bytes_guess: usize,
+    /// Whose turn it is to be asked for first.
+    turn: Option<Arc<str>>,
+}
+
+impl Table {
+    /// No functions yet, with room for so many attempts and so many bytes of events.
+    pub(crate) const fn new(budget: u32, bytes_max: usize) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            paused: BTreeSet::new(),
+            budget,
+            pool: budget,
+            pooled: 0,
+            bytes_max,
+            bytes: 0,
+            bytes_guess: EVENT_BYTES_GUESS,
+            turn: None,
+        }
+    }
+
+    /// These functions from now on. What is known of those that were there already stays.
+    pub(crate) fn replace(&mut self, functions: impl IntoIterator<Item = Arc<Function>>) {
+        self.entries.values_mut().for_each(|it| it.is_removed = true);
+        for function in functions {
+            let name = function.name.shared();
+            let terms = Terms {
+                concurrency: function.concurrency.get(),
+                rate: function.rate,
+                is_paused: self.paused.contains(name),
+            };
+            let entry = self.entries.entry(Arc::clone(name)).or_insert_with(|| Entry {
+                function: Arc::clone(&function),
+                terms,
+                gate: Gate::default(),
+                reserve: 0,
+                asking: Asking::default(),
+                totals: Totals::default(),
+                is_removed: false,
+                is_starved: false,
+            });
+            (entry.function, entry.terms, entry.is_removed) = (function, terms, false);
+        }
+        self.entries.retain(|_, it| !it.is_removed || it.gate.taken() > 0);
+        self.divide();
+    }
+
+    fn divide(&mut self) {
+        let count = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        for entry in self.entries.values_mut() {
+            entry.reserve = budget::reserve(self.budget, count, entry.terms.concurrency);
+        }
+        let reserved = self.entries.values().map(|it| it.reserve).sum();
+        self.pool = self.budget.saturating_sub(reserved);
+        self.pooled = self.entries.values().map(|it| it.part().pooled()).sum();
+    }
+
+    /// These functions start nothing, and all others may.
+    pub(crate) fn set_paused(&mut self, paused: BTreeSet<Arc<str>>) {
+        for (name, entry) in &mut self.entries {
+            entry.terms.is_paused = paused.contains(name);
+        }
+        self.paused = paused;
+    }
+
+    /// Which functions are paused.
+    pub(crate) const fn paused(&self) -> &BTreeSet<Arc<str>> {
+        &self.paused
+    }
+
+    /// Takes a place for a fresh event, if there is one; it must wait its turn if it has an order.
+    #[must_use]
+    pub(crate) fn admit(&mut self, at: Moment, name: &str, bytes: usize, is_ordered: bool) -> bool {
+        let has_bytes = self.bytes + bytes <= self.bytes_max;
+        let free = self.pool.saturating_sub(self.pooled);
+        let Some(entry) = self.entries.get_mut(name).filter(|it| !it.is_removed && !is_ordered) else {
+            return false;
+        };
+        let before = entry.part();
+        let may = has_bytes && budget::room(before, free) > 0;
+        let admitted = entry.gate.admit_fresh(&entry.terms, at.monotonic, may);
+        if admitted {
+            self.pooled += entry.part().pooled() - before.pooled();
+            self.bytes += bytes;
+        }
+        admitted
+    }
+
+    /// What is worth claiming, with the places for it taken.
+    pub(crate) fn demand(&mut self, at: Moment) -> Demanded {
+        let mut wants = Vec::new();
+        let mut left = CLAIM_MAX.min(self.room_in_bytes());
+        let mut wait = NOTHING;
+        let names = self.in_turn();
+        for name in names {
+            let free = self.pool.saturating_sub(self.pooled);
+            let entry = self.entries.get_mut(&name).expect("it was listed");
+            let asking = entry.asking.wait(at.now, at.monotonic);
+            let part = entry.part();
+            let room = entry
+                .gate
+                .room(&entry.terms, at.monotonic, Kind::Backlog)
+                .min(budget::room(part, free))
+                .min(left);
+            entry.is_starved = room == 0;
+            if room == 0 {
+                let opens = entry.gate.wait(&entry.terms, at.monotonic);
+                wait = opens.map_or(wait, |it| wait.min(it.max(asking)));
+            } else if !asking.is_zero() {
+                wait = wait.min(asking);
+            } else if wants.len() < WANTS_MAX {
+                let limit = if entry.asking.has_reason(at.now) { room } else { room.div_ceil(4) };
+                entry.gate.take(&entry.terms, at.monotonic, Kind::Backlog, limit);
+                self.pooled += entry.part().pooled() - part.pooled();
+                left -= limit;
+                wants.push(Want { function: Arc::clone(&name), limit, lease: entry.lease() });
+            }
+        }
+        if wants.is_empty() { Demanded::Wait(wait) } else { Demanded::Wants(wants) }
+    }
+
+    /// The functions, beginning with another one each time.
+    fn in_turn(&mut self) -> Vec<Arc<str>> {
+        let names: Vec<_> =
+            self.entries.iter().filter(|(_, it)| !it.is_removed).map(|(name, _)| name).collect();
+        let first = self.turn.as_ref().map_or(0, |turn| names.partition_point(|it| *it <= turn));
+        let (late, early) = names.split_at(first.min(names.len()));
+        let names: Vec<_> = early.iter().chain(late).map(|it| Arc::clone(it)).collect();
+        self.turn = names.first().cloned();
+        names
+    }
+
+    fn room_in_bytes(&self) -> u32 {
+        u32::try_from(self.bytes_max.saturating_sub(self.bytes) / self.bytes_guess.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// The queue answered for one of the wants: places that it did not fill are given back.
+    pub(crate) fn claimed(&mut self, at: Moment, want: &Want, given: u32) {
+        let Some(entry) = self.entries.get_mut(&want.function) else { return };
+        entry.asking.answered(at.now, at.monotonic, want.limit, given);
+        let before = entry.part();
+        entry.gate.untake(&entry.terms, at.monotonic, Kind::Backlog, want.limit.saturating_sub(given));
+        self.pooled -= before.pooled() - entry.part().pooled();
+    }
+
+    /// Nobody knows what the queue did: all places are given back.
+    pub(crate) fn unclaimed(&mut self, at: Moment, wants: &[Want]) {
+        for want in wants {
+            let Some(entry) = self.entries.get_mut(&want.function) else { continue };
+            let before = entry.part();
+            entry.gate.untake(&entry.terms, at.monotonic, Kind::Backlog, want.limit);
+            self.pooled -= before.pooled() - entry.part().pooled();
+        }
+    }
+
+    /// Takes a place for something that this node has claimed already, if there is one.
+    #[must_use]
+    pub(crate) fn adopt(&mut self, at: Moment, name: &str) -> bool {
+        let free = self.pool.saturating_sub(self.pooled);
+        let Some(entry) = self.entries.get_mut(name).filter(|it| !it.is_removed) else { return false };
+        let part = entry.part();
+        let room = entry.gate.room(&entry.terms, at.monotonic, Kind::Fresh).min(budget::room(part, free));
+        if room > 0 {
+            entry.gate.take(&entry.terms, at.monotonic, Kind::Backlog, 1);
+            self.pooled += entry.part().pooled() - part.pooled();
+        }
+        room > 0
+    }
+
+    /// So many bytes were claimed with an event.
+    pub(crate) fn load(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        // The largest of late: it shrinks slowly when smaller ones come.
+        self.bytes_guess = bytes.max(self.bytes_guess - self.bytes_guess / 16).max(1024);
+    }
+
+    /// A place is given back, used or not. Whether the loop should look.
+    #[must_use]
+    pub(crate) fn give_back(&mut self, at: Moment, name: &str, place: &GivenBack) -> bool {
+        self.bytes -= place.bytes;
+        let Some(entry) = self.entries.get_mut(name) else { return false };
+        let before = entry.part();
+        match place.heard {
+            None => entry.gate.untake(&entry.terms, at.monotonic, place.kind, 1),
+            Some((health, jitter)) => {
+                entry.gate.give_back(place.kind);
+                entry.gate.heard(at.monotonic, health, jitter);
+            }
+        }
+        self.pooled -= before.pooled() - entry.part().pooled();
+        let is_starved = entry.is_starved;
+        if entry.is_removed && entry.gate.taken() == 0 {
+            self.entries.remove(name);
+            self.divide();
+        }
+        is_starved
+    }
+
+    /// Something of this function is due then. Whether the loop should look.
+    #[must_use]
+    pub(crate) fn note(&mut self, name: &str, due_at: Timestamp) -> bool {
+        let Some(entry) = self.entries.get_mut(name).filter(|it| !it.is_removed) else { return false };
+        entry.asking.note(due_at)
+    }
+
+    /// Counts something.
+    pub(crate) fn count(&mut self, name: &str, count: impl FnOnce(&mut Totals)) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            count(&mut entry.totals);
+        }
+    }
+
+    /// Attempts under way, of all functions.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.entries.values().map(|it| it.gate.taken()).sum()
+    }
+
+    /// Attempts under way of this function.
+    pub(crate) fn in_flight_of(&self, name: &str) -> u32 {
+        self.entries.get(name).map_or(0, |it| it.gate.taken())
+    }
+
+    /// This function, on its present terms.
+    pub(crate) fn function(&self, name: &str) -> Option<Arc<Function>> {
+        self.entries.get(name).map(|it| Arc::clone(&it.function))
+    }
+
+    /// How every function stands.
+    pub(crate) fn status(&self) -> Vec<FunctionStatus> {
+        let status = |(name, it): (&Arc<str>, &Entry)| FunctionStatus {
+            function: Arc::clone(name),
+            in_flight: it.gate.taken(),
+            concurrency: it.terms.concurrency,
+            rate: it.terms.rate,
+            breaker: it.gate.breaker(),
+            is_paused: it.terms.is_paused,
+            is_removed: it.is_removed,
+            totals: it.totals,
+        };
+        self.entries.iter().map(status).collect()
+    }
+}
+
+/// A place that is given back.
+#[derive(Debug)]
+pub(crate) struct GivenBack {
+    /// What it was taken for.
+    pub(crate) kind: Kind,
+    /// The bytes of the event in it.
+    pub(crate) bytes: usize,
+    /// What the attempt found out about the target; `None` if none was made.
+    pub(crate) heard: Option<(Health, Jitter)>,
+}

@@ -1,0 +1,151 @@
+//! What came of a call: for its execution, and for what is thought of the target.
+//!
+//! 1. An answer means what the function's preset says: see [`crate::deliver::verdict`]. A function of this process says
+//!    it itself.
+//! 2. A successful answer's body is the result, kept for [`RESULT_RETENTION`] if it is at most [`RESULT_BYTES_MAX`] long;
+//!    else only its size and hash are.
+//! 3. A target is alive if it answered in whichever way, except with 429 or 5xx without its own word; it is down if it did
+//!    not answer.
+
+use super::gate::breaker::Health;
+use crate::{
+    deliver::{Answer, Preset, Status, Trouble, Verdict, verdict},
+    function::HandleError,
+};
+use http::StatusCode;
+use semel_core::{
+    execution::Input,
+    record::{Body, NotKept},
+    time::Timestamp,
+};
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+
+/// Longest result that is kept, in bytes.
+pub(crate) const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// How long a result is kept; never longer than its execution.
+pub(crate) const RESULT_RETENTION: Duration = Duration::from_hours(24);
+
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// The function behind a URL answered, or did not.
+    Answer(Answer),
+    /// The function of this process did.
+    Result(Result<Vec<u8>, HandleError>),
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// For its execution.
+    pub(crate) input: Input,
+    /// For what is thought of its target.
+    pub(crate) health: Health,
+    /// Whether the function wants no more events.
+    pub(crate) stops: bool,
+}
+
+impl Ended {
+    /// Like this, and nothing was heard of the target.
+    pub(crate) const fn unheard(input: Input) -> Self {
+        Self { input, health: Health::Unknown, stops: false }
+    }
+}
+
+/// What this means for the execution.
+pub(crate) fn ended(heard: Heard, preset: Preset, now: Timestamp) -> Ended {
+    let health = health_of(&heard);
+    let (input, stops) = match heard {
+        Heard::Answer(answer) => match verdict(answer, preset, now) {
+            Verdict::Done(status) => (Input::Complete(body(now, status)), false),
+            Verdict::Retry { error, retry_after } => (Input::Fail { error, retry_after }, false),
+            Verdict::Fatal { error } => (Input::Reject { error }, false),
+            Verdict::StopFunction { error } => (Input::Reject { error }, true),
+        },
+        Heard::Result(Ok(bytes)) => (Input::Complete(kept(now, bytes)), false),
+        Heard::Result(Err(HandleError::Retry { error, after })) => {
+            (Input::Fail { error, retry_after: after }, false)
+        }
+        Heard::Result(Err(HandleError::Fatal { error })) => (Input::Reject { error }, false),
+    };
+    Ended { input, health, stops }
+}
+
+fn body(now: Timestamp, status: Status) -> Body {
+    if status.is_truncated { not_kept(&status.body) } else { kept(now, status.body.into()) }
+}
+
+fn kept(now: Timestamp, bytes: Vec<u8>) -> Body {
+    if bytes.len() > RESULT_BYTES_MAX {
+        not_kept(&bytes)
+    } else {
+        Body::Kept { bytes, until: now + RESULT_RETENTION }
+    }
+}
+
+fn not_kept(bytes: &[u8]) -> Body {
+    let digest = Sha256::digest(bytes).into();
+    Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest }
+}
+
+fn health_of(heard: &Heard) -> Health {
+    match heard {
+        Heard::Answer(Answer::Status(status)) if status.outcome.is_some() => Health::Alive,
+        Heard::Answer(Answer::Status(status)) => {
+            let is_down = status.code.is_server_error() || status.code == StatusCode::TOO_MANY_REQUESTS;
+            if is_down { Health::Down } else { Health::Alive }
+        }
+        Heard::Answer(Answer::NotSent(cause)) if cause.trouble == Trouble::Blocked => Health::Unknown,
+        Heard::Answer(Answer::NotSent(_) | Answer::Broken(_) | Answer::TimedOut(_)) => Health::Down,
+        Heard::Result(_) => Health::Alive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deliver::{Cause, Outcome, Stage};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    #[test]
+    fn a_target_is_down_if_it_does_not_answer_or_says_that_it_is() {
+        let status = |code: u16| Answer::Status(Status::of(StatusCode::from_u16(code).expect("a status")));
+        let said = Status { outcome: Some(Outcome::Retry), ..Status::of(StatusCode::SERVICE_UNAVAILABLE) };
+        let table = [
+            (status(200), Health::Alive),
+            (status(404), Health::Alive),
+            (status(409), Health::Alive),
+            (status(429), Health::Down),
+            (status(500), Health::Down),
+            (status(503), Health::Down),
+            (Answer::Status(said), Health::Alive),
+            (Answer::NotSent(Cause::new(Trouble::Unconnected, "")), Health::Down),
+            (Answer::NotSent(Cause::new(Trouble::Blocked, "")), Health::Unknown),
+            (Answer::Broken(Cause::new(Trouble::Closed, "")), Health::Down),
+            (Answer::TimedOut(Stage::Head), Health::Down),
+        ];
+        for (answer, health) in table {
+            assert_eq!(health_of(&Heard::Answer(answer.clone())), health, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_result_is_kept_up_to_its_limit_and_only_noted_beyond() {
+        let result = |len: usize| ended(Heard::Result(Ok(vec![7; len])), Preset::Default, NOW).input;
+        assert!(matches!(result(RESULT_BYTES_MAX), Input::Complete(Body::Kept { .. })));
+        let size = RESULT_BYTES_MAX as u64 + 1;
+        let Input::Complete(Body::NotKept { cause, size: noted, .. }) = result(RESULT_BYTES_MAX + 1) else {
+            panic!("it was kept");
+        };
+        assert_eq!((cause, noted), (NotKept::TooLarge, size));
+    }
+
+    #[test]
+    fn a_body_that_was_not_read_to_its_end_is_no_result() {
+        let cut = Status { is_truncated: true, ..Status::of(StatusCode::OK) };
+        let ended = ended(Heard::Answer(Answer::Status(cut)), Preset::Default, NOW);
+        assert!(matches!(ended.input, Input::Complete(Body::NotKept { .. })));
+    }
+}

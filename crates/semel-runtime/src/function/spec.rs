@@ -1,0 +1,98 @@
+//! A function, as its owner described it.
+
+use super::{Aim, FunctionName, Rate};
+use crate::deliver::{Preset, Protocol, guard::Target};
+use semel_core::retry::RetryPolicy;
+use semel_events::event::Event;
+use std::num::NonZeroU32;
+
+/// Most attempts of a function at once that can be asked for.
+pub const CONCURRENCY_MAX: u32 = 10_000;
+/// Attempts of a function at once, if nobody said otherwise.
+pub const CONCURRENCY_DEFAULT: NonZeroU32 = NonZeroU32::new(64).expect("64 is not 0");
+
+/// What is called, for which events, and on which terms.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: FunctionName,
+    /// Where it is.
+    pub aim: Aim,
+    /// What names an execution of it.
+    pub key: KeyRule,
+    /// When failed attempts are made again, how long one may take, and how long the outcome is remembered.
+    pub policy: RetryPolicy,
+    /// What its answers mean.
+    pub answers: Preset,
+    /// Most attempts at once, on each node; [`CONCURRENCY_MAX`] at most.
+    pub concurrency: NonZeroU32,
+    /// Most attempts over time, on each node.
+    pub rate: Option<Rate>,
+    /// What becomes of events that it never took.
+    pub dead_letter: DeadLetter,
+    /// Whether a second event with the same name and another payload is refused, and not only noted.
+    pub strict_mismatch: bool,
+    /// How events are sent to it.
+    pub content: Content,
+    /// What is spoken to it.
+    pub protocol: Protocol,
+}
+
+impl Function {
+    /// A function that takes every event, on the usual terms: no retry, nothing ordered, dead letters kept.
+    pub fn new(name: FunctionName, aim: Aim) -> Self {
+        Self {
+            name,
+            aim,
+            key: KeyRule::default(),
+            policy: RetryPolicy::default(),
+            answers: Preset::default(),
+            concurrency: CONCURRENCY_DEFAULT,
+            rate: None,
+            dead_letter: DeadLetter::default(),
+            strict_mismatch: false,
+            content: Content::default(),
+            protocol: Protocol::default(),
+        }
+    }
+}
+
+impl Function {
+    /// Whether it takes this event.
+    pub fn takes(&self, event: &Event) -> bool {
+        let _ = event;
+        true
+    }
+}
+
+/// What names an execution, besides its function.
+#[derive(Clone, Debug, Default)]
+pub enum KeyRule {
+    /// The event's `source` and `id`.
+    #[default]
+    SourceAndId,
+}
+
+/// What becomes of an event that its function never took.
+#[derive(Clone, Debug, Default)]
+pub enum DeadLetter {
+    /// It stays where it is, as long as the function's executions are remembered.
+    #[default]
+    Keep,
+    /// It stays, and is sent there too.
+    Url(Target),
+    /// It stays, and goes through this function too.
+    Function(FunctionName),
+    /// Only the fact stays.
+    Forget,
+}
+
+/// How an event is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Content {
+    /// Attributes in headers, data as the body.
+    #[default]
+    Binary,
+    /// All of it as JSON.
+    Structured,
+}

@@ -1,0 +1,4 @@
+//! What the tests of the engine share.
+
+pub(crate) mod clock;
+pub(crate) mod targets;
