@@ -442,6 +442,36 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a header is percent-decoded once",
         caught_by: "binary_id(semel-events::it) & test(/^cloudevents::/)",
     },
+    Sabotage {
+        name: "addresses_checked_at_configuration_only",
+        breaks: "every address is checked when a connection is made",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::guard::/)",
+    },
+    Sabotage {
+        name: "one_good_address_is_enough",
+        breaks: "one forbidden address is enough to refuse a host",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::guard::/)",
+    },
+    Sabotage {
+        name: "deliveries_retried_by_the_client",
+        breaks: "one delivery is one request at most",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::pool::/)",
+    },
+    Sabotage {
+        name: "redirects_followed",
+        breaks: "no redirect is followed",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::answers::/)",
+    },
+    Sabotage {
+        name: "answers_read_without_limit",
+        breaks: "an answer is read up to a limit",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::large::/)",
+    },
+    Sabotage {
+        name: "outcome_header_ignored",
+        breaks: "what the function says goes before its status",
+        caught_by: "package(semel-runtime) & test(verdict::)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

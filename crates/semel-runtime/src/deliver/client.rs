@@ -21,10 +21,10 @@ use super::{
 };
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri,
     header::{
-        CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-        UPGRADE, USER_AGENT,
+        CONNECTION, CONTENT_LENGTH, EXPECT, HOST, LOCATION, PROXY_AUTHORIZATION, TE, TRAILER,
+        TRANSFER_ENCODING, UPGRADE, USER_AGENT,
     },
 };
 use http_body_util::Full;
@@ -41,11 +41,14 @@ use std::{
     fmt, io,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until, timeout_at},
+};
 
 /// How much of an answer is read, unless told otherwise.
 pub const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
@@ -59,6 +62,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// How often a silent connection of HTTP/2 with work on it is asked whether it lives, and how soon it must say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
+/// Most informational answers (1xx) before the answer.
+pub const INFORMATIONAL_MAX: u32 = 64;
 /// Of the connection, and not of a delivery.
 const OWN_HEADERS: [HeaderName; 11] = [
     CONNECTION,
@@ -75,6 +80,7 @@ const OWN_HEADERS: [HeaderName; 11] = [
 ];
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const FLOOD: &str = "too many informational answers";
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("semel/", env!("CARGO_PKG_VERSION")));
 
 /// How long things may take, and how large they may be.
@@ -193,20 +199,25 @@ impl Client {
             Protocol::Negotiated => &self.negotiated,
             Protocol::Http2 => &self.http2,
         };
-        let processing = delivery.takes_processing.then(|| Arc::new(AtomicBool::new(false)));
-        let request = request(delivery, processing.clone());
-        let answer = match timeout_at(head_until, pool.request(request)).await {
-            Ok(Ok(response)) => self.read(response, all_until).await,
-            Ok(Err(error)) => no_answer(&error),
-            Err(_) => Answer::TimedOut(Stage::Head),
-        };
-        match (answer, processing) {
-            (Answer::Broken(_) | Answer::TimedOut(Stage::Head), Some(seen))
-                if seen.load(Ordering::Relaxed) =>
-            {
-                Answer::Status(Status::of(StatusCode::PROCESSING))
+        let takes_processing = delivery.takes_processing;
+        let informed = Arc::new(Informed::default());
+        let request = request(delivery, &informed);
+        let response = tokio::select! {
+            biased;
+            response = pool.request(request) => response,
+            () = informed.too_often.notified() => {
+                return Answer::Broken(Cause::new(Trouble::Malformed, FLOOD));
             }
-            (answer, _) => answer,
+            () = sleep_until(head_until) => {
+                return informed.instead_of(Answer::TimedOut(Stage::Head), takes_processing);
+            }
+        };
+        match response {
+            Ok(response) if sabotage::is_on("redirects_followed") => {
+                self.read(follow(pool, response).await, all_until).await
+            }
+            Ok(response) => self.read(response, all_until).await,
+            Err(error) => informed.instead_of(no_answer(&error), takes_processing),
         }
     }
 
@@ -227,6 +238,41 @@ impl Client {
 impl Deliver for Client {
     fn deliver(&self, delivery: Delivery) -> BoxedAnswer<'_> {
         Box::pin(self.send(delivery))
+    }
+}
+
+/// A seeded bug: goes where the answer points.
+async fn follow(pool: &Pool, response: Response<Incoming>) -> Response<Incoming> {
+    let to = response.headers().get(LOCATION).and_then(|to| Uri::try_from(to.as_bytes()).ok());
+    let Some(to) = to else { return response };
+    let request = Request::post(to).body(Full::default()).expect("a URL is all it needs");
+    pool.request(request).await.unwrap_or(response)
+}
+
+/// What a target said before its answer.
+#[derive(Default)]
+struct Informed {
+    times: AtomicU32,
+    is_processing: AtomicBool,
+    too_often: Notify,
+}
+
+impl Informed {
+    fn note(&self, code: StatusCode) {
+        if code == StatusCode::PROCESSING {
+            self.is_processing.store(true, Ordering::Relaxed);
+        }
+        if self.times.fetch_add(1, Ordering::Relaxed) >= INFORMATIONAL_MAX {
+            self.too_often.notify_one();
+        }
+    }
+
+    /// `102 Processing`, if there was one, it counts, and what came after it was no answer.
+    fn instead_of(&self, no_answer: Answer, takes_processing: bool) -> Answer {
+        if takes_processing && self.is_processing.load(Ordering::Relaxed) {
+            return Answer::Status(Status::of(StatusCode::PROCESSING));
+        }
+        no_answer
     }
 }
 
@@ -267,26 +313,26 @@ fn build(limits: &Limits, way: InTime, protocol: Protocol) -> Pool {
         .build(way)
 }
 
-fn request(delivery: Delivery, processing: Option<Arc<AtomicBool>>) -> Request<Full<Bytes>> {
+fn request(delivery: Delivery, informed: &Arc<Informed>) -> Request<Full<Bytes>> {
+    let is_empty = delivery.body.is_empty();
     let mut request = Request::new(Full::new(delivery.body));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = delivery.target.uri().clone();
-    *request.headers_mut() = sendable(delivery.headers);
-    if let Some(processing) = processing {
-        hyper::ext::on_informational(&mut request, move |response| {
-            if response.status() == StatusCode::PROCESSING {
-                processing.store(true, Ordering::Relaxed);
-            }
-        });
-    }
+    *request.headers_mut() = sendable(delivery.headers, is_empty);
+    let informed = Arc::clone(informed);
+    hyper::ext::on_informational(&mut request, move |response| informed.note(response.status()));
     request
 }
 
-fn sendable(mut headers: HeaderMap) -> HeaderMap {
+fn sendable(mut headers: HeaderMap, is_empty: bool) -> HeaderMap {
     for own in &OWN_HEADERS {
         headers.remove(own);
     }
     headers.entry(USER_AGENT).or_insert(AGENT);
+    if is_empty {
+        // The library leaves it out where there is nothing to send, and some servers then wait for more.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
     headers
 }
 
@@ -307,10 +353,10 @@ fn no_answer(error: &legacy::Error) -> Answer {
     }
 }
 
-/// The library wraps what went wrong with encryption in an error of the machine's kind.
+/// The library wraps what went wrong with encryption in errors of the machine's kind, which hide it from the chain.
 fn is_encryption(error: &(dyn StdError + 'static)) -> bool {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        Some(wrapped) => wrapped.is::<rustls::Error>(),
+        Some(wrapped) => is_encryption(wrapped),
         None => error.is::<rustls::Error>(),
     }
 }

@@ -19,7 +19,7 @@ mod trouble;
 mod verdict;
 
 pub use answer::{Answer, BoxedAnswer, Deliver, Delivery, Outcome, Protocol, SEMEL_OUTCOME, Stage, Status};
-pub use client::{Client, FIRST_BYTE, Limits, RESPONSE_BYTES_MAX, Settings};
+pub use client::{Client, FIRST_BYTE, INFORMATIONAL_MAX, Limits, RESPONSE_BYTES_MAX, Settings};
 pub use resolve::{ADDRESSES_MAX, LOOKUPS_MAX, Resolve, SystemResolver};
 pub use retry_after::RETRY_AFTER_MAX;
 pub use trouble::{Cause, DETAIL_BYTES_MAX, Trouble};

@@ -4,3 +4,4 @@
 mod engine;
 mod queue;
 mod support;
+mod zoo;
