@@ -438,6 +438,41 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-events::it) & test(/^stored::/)",
     },
     Sabotage {
+        name: "events_s3_request_is_id",
+        breaks: "two objects of one request are two events",
+        caught_by: "binary_id(semel-events::it) & test(/^aws::/)",
+    },
+    Sabotage {
+        name: "events_missing_id_is_hash",
+        breaks: "an event without an id is refused",
+        caught_by: "binary_id(semel-events::it) & test(/^any::/)",
+    },
+    Sabotage {
+        name: "events_any_signature",
+        breaks: "a wrong signature is refused",
+        caught_by: "binary_id(semel-events::it) & test(/^signatures::/)",
+    },
+    Sabotage {
+        name: "events_signature_never_ages",
+        breaks: "a signature ages in both directions",
+        caught_by: "binary_id(semel-events::it) & test(/^signatures::/)",
+    },
+    Sabotage {
+        name: "events_token_unverified",
+        breaks: "a token that was changed is refused",
+        caught_by: "binary_id(semel-events::it) & test(/^tokens::/)",
+    },
+    Sabotage {
+        name: "events_sns_any_host",
+        breaks: "nothing is fetched from elsewhere",
+        caught_by: "binary_id(semel-events::it) & test(/^sns_signature::/)",
+    },
+    Sabotage {
+        name: "events_bomb_unpacked",
+        breaks: "a bomb is not unpacked",
+        caught_by: "binary_id(semel-events::it) & test(/^encoding::/)",
+    },
+    Sabotage {
         name: "events_header_decoded_twice",
         breaks: "a header is percent-decoded once",
         caught_by: "binary_id(semel-events::it) & test(/^cloudevents::/)",
@@ -463,7 +498,7 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-runtime::it) & test(/^zoo::answers::/)",
     },
     Sabotage {
-        name: "answers_read_without_limit",
+        name: "answers_read_past_the_limit",
         breaks: "an answer is read up to a limit",
         caught_by: "binary_id(semel-runtime::it) & test(/^zoo::large::/)",
     },

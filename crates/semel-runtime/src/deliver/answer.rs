@@ -7,7 +7,7 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
 use semel_core::BoxFuture;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// By which a function says itself what became of an event: `done`, `retry` or `fatal`.
 pub const SEMEL_OUTCOME: HeaderName = HeaderName::from_static("semel-outcome");
@@ -22,7 +22,7 @@ pub trait Deliver: Send + Sync + 'static {
 pub type BoxedAnswer<'a> = BoxFuture<'a, Answer>;
 
 /// One request to a function.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Delivery {
     /// Where to; checked, and checked again when a connection is made.
     pub target: Target,
@@ -54,6 +54,18 @@ impl Delivery {
             protocol: Protocol::Negotiated,
             takes_processing: false,
         }
+    }
+}
+
+impl fmt::Debug for Delivery {
+    /// Without headers and body: people put secrets there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivery")
+            .field("target", &self.target)
+            .field("headers", &self.headers.len())
+            .field("body_bytes", &self.body.len())
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,7 +102,7 @@ pub enum Stage {
 }
 
 /// An answer, as far as it matters.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Status {
     /// Its status.
     pub code: StatusCode,
@@ -132,6 +144,20 @@ impl Status {
     }
 }
 
+impl fmt::Debug for Status {
+    /// Without the body: people put secrets there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Status")
+            .field("code", &self.code)
+            .field("outcome", &self.outcome)
+            .field("retry_after", &self.retry_after)
+            .field("content_type", &self.content_type)
+            .field("body_bytes", &self.body.len())
+            .field("is_truncated", &self.is_truncated)
+            .finish()
+    }
+}
+
 /// What a function says became of an event, whatever its status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
@@ -161,6 +187,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deliver::guard::{Policy, check_url};
 
     fn said(values: &[&'static str]) -> Option<Outcome> {
         let pairs = values.iter().map(|value| (SEMEL_OUTCOME, HeaderValue::from_static(value)));
@@ -172,6 +199,16 @@ mod tests {
         assert_eq!(said(&["done"]), Some(Outcome::Done));
         assert_eq!(said(&[" Retry "]), Some(Outcome::Retry));
         assert_eq!(said(&["FATAL"]), Some(Outcome::Fatal));
+    }
+
+    #[test]
+    fn invariant_32_neither_headers_nor_bodies_are_shown() {
+        let target = check_url("https://example.com/?canary", &Policy::public()).unwrap();
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("canary"))]);
+        let delivery = Delivery::new(target, headers, Bytes::from("canary"), Duration::ZERO);
+        assert!(!format!("{delivery:?}").contains("canary"));
+        let answer = Answer::Status(Status { body: Bytes::from("canary"), ..Status::of(StatusCode::OK) });
+        assert!(!format!("{answer:?}").contains("canary"));
     }
 
     #[test]

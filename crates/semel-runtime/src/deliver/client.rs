@@ -245,7 +245,8 @@ impl Deliver for Client {
 async fn follow(pool: &Pool, response: Response<Incoming>) -> Response<Incoming> {
     let to = response.headers().get(LOCATION).and_then(|to| Uri::try_from(to.as_bytes()).ok());
     let Some(to) = to else { return response };
-    let request = Request::post(to).body(Full::default()).expect("a URL is all it needs");
+    let request =
+        Request::post(to).header(CONTENT_LENGTH, 0).body(Full::default()).expect("a URL is all it needs");
     pool.request(request).await.unwrap_or(response)
 }
 

@@ -11,11 +11,12 @@ pub(super) async fn read(mut body: Incoming, bytes_max: usize) -> Result<(Bytes,
     if body.is_end_stream() {
         return Ok((Bytes::new(), false));
     }
+    let bytes_max = if sabotage::is_on("answers_read_past_the_limit") { bytes_max * 4 } else { bytes_max };
     let mut whole = Gathered::default();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
         let room = bytes_max - whole.len();
-        if data.len() > room && !sabotage::is_on("answers_read_without_limit") {
+        if data.len() > room {
             whole.push(data.slice(..room));
             return Ok((whole.into_bytes(), true));
         }

@@ -205,7 +205,7 @@ async fn hostile_28_a_flood_of_informational_answers_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_few_informational_answers_do_no_harm() {
+async fn as_many_informational_answers_as_the_limit_do_no_harm() {
     let answer = meet(|mut connection| {
         Box::pin(async move {
             connection.request().await;

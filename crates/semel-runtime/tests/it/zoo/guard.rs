@@ -4,7 +4,7 @@ use super::target::{GOOD, Target, delivery, settings, status};
 use http::StatusCode;
 use semel_core::BoxFuture;
 use semel_runtime::deliver::{
-    Answer, Client, Deliver as _, Preset, Resolve, Settings, Trouble, Verdict,
+    ADDRESSES_MAX, Answer, Client, Deliver as _, Preset, Resolve, Settings, Trouble, Verdict,
     guard::{Policy, check_url},
     verdict,
 };
@@ -173,6 +173,20 @@ async fn an_address_where_nobody_listens_does_not_keep_the_next_one_from_being_t
         Script { answers: vec![Ok(vec!["127.0.0.3", "127.0.0.4", "127.0.0.1"])], asked: AtomicUsize::new(0) };
     let client = Client::new(Settings { resolver: Arc::new(resolver), ..settings() });
     assert_eq!(status(client.deliver(delivery(&url)).await).code, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn no_more_addresses_are_tried_than_the_limit() {
+    let target = Target::good().await;
+    let url = format!("http://orders.example.com:{}/", target.address.port());
+    for (dead, is_found) in [(ADDRESSES_MAX - 1, true), (ADDRESSES_MAX, false)] {
+        let mut addresses = vec!["127.0.0.3"; dead];
+        addresses.push("127.0.0.1");
+        let resolver = Script { answers: vec![Ok(addresses)], asked: AtomicUsize::new(0) };
+        let client = Client::new(Settings { resolver: Arc::new(resolver), ..settings() });
+        let answer = client.deliver(delivery(&url)).await;
+        assert_eq!(matches!(answer, Answer::Status(_)), is_found, "{answer:?}");
+    }
 }
 
 #[tokio::test]
