@@ -30,6 +30,10 @@ pub enum BadEnvelope {
     NoList,
 }
 
+/// A member is there twice.
+#[derive(Debug)]
+pub(crate) struct Twice;
+
 /// The members of one object, in order.
 #[derive(Debug)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -41,15 +45,34 @@ impl<'a> Object<'a> {
         serde_json::from_slice(text).map_err(|_| BadEnvelope::NoObject)
     }
 
+    /// Reads an object that stands in a text which was checked already.
+    pub(crate) fn within(value: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(value.get()).ok()
+    }
+
     /// The member of this name; one that is `null` is not there.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         let found = self.0.iter().find(|(it, _)| it == name);
         found.map(|(_, value)| *value).filter(|it| !is_null(it))
     }
 
+    /// The member of this name, in a text that was not checked.
+    pub(crate) fn only(&self, name: &str) -> Result<Option<&'a RawValue>, Twice> {
+        let mut all = self.0.iter().filter(|(it, _)| it == name);
+        match (all.next(), all.next()) {
+            (first, None) => Ok(first.map(|(_, value)| *value)),
+            (_, Some(_)) => Err(Twice),
+        }
+    }
+
     /// The text of the member of this name, if it is a string.
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).and_then(text)
+    }
+
+    /// The object below the member of this name, if it is one.
+    pub(crate) fn object(&self, name: &str) -> Option<Self> {
+        self.get(name).and_then(Self::within)
     }
 
     /// All members, in order.
@@ -66,6 +89,11 @@ pub(crate) fn list(value: &[u8]) -> Result<Vec<&RawValue>, BadEnvelope> {
 /// The content of a string; nothing if the value is none.
 pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(value.get()).ok().map(|it| it.0)
+}
+
+/// Text as a JSON string.
+pub(crate) fn string(text: &str) -> String {
+    serde_json::to_string(text).expect("text is always JSON")
 }
 
 /// Whether the value is `null`.
@@ -111,6 +139,7 @@ mod tests {
         assert_eq!(object.get("aA").unwrap().get(), "1.50");
         assert_eq!(object.text("b").unwrap(), "x\ny");
         assert!(object.get("c").is_none());
+        assert_eq!(object.object("d").unwrap().get("e").unwrap().get(), "1e400");
         assert!(object.text("d").is_none());
         assert_eq!(object.members().count(), 4);
     }

@@ -9,7 +9,14 @@
 //!
 //! It does not store, deliver or fetch anything: keys and certificates that were fetched are arguments.
 
+pub mod auth;
+pub mod encoding;
 pub mod event;
+pub mod expression;
+pub mod filter;
 pub mod format;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod handshake;
 mod json;
 mod media;

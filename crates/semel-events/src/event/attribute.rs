@@ -109,9 +109,9 @@ impl std::fmt::Display for Attribute {
     }
 }
 
-/// Checks the value of an attribute. Blank is missing: the id of a key is not blank, either.
+/// Checks the value of an attribute. Blank is missing, as in a key; only an extension may be blank.
 pub(super) fn check(attribute: Attribute, value: &str) -> Result<(), EventError> {
-    if value.trim().is_empty() {
+    if attribute != Attribute::Extension && value.trim().is_empty() {
         return Err(EventError::Missing(attribute));
     }
     if value.len() > attribute.bytes_max() {

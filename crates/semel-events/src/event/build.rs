@@ -156,10 +156,7 @@ impl EventBuilder {
         }
         for (name, value) in &self.extensions {
             check_name(name)?;
-            // An empty extension is a value of its own: CloudEvents' text may be empty.
-            if !value.is_empty() {
-                check(Attribute::Extension, value)?;
-            }
+            check(Attribute::Extension, value)?;
         }
         self.extensions.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let twice = self.extensions.windows(2).any(|pair| pair[0].0 == pair[1].0);
@@ -170,5 +167,7 @@ impl EventBuilder {
 /// Whether it can be sent as the header `Content-Type`.
 fn is_media_type(text: &str) -> bool {
     let essence = media::essence(text);
-    text.is_ascii() && essence.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty())
+    text.is_ascii()
+        && text.trim() == text
+        && essence.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty())
 }

@@ -13,6 +13,8 @@ use semel_core::time::Timestamp;
 pub const TIME_BYTES_MAX: usize = 40;
 
 const SECONDS_A_DAY: i64 = 86_400;
+/// 9999-12-31T23:59:59Z.
+const SECONDS_MAX: i64 = 253_402_300_799;
 
 /// When an event happened, and how its sender wrote it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -36,6 +38,19 @@ impl EventTime {
         let millis = millis(text.as_bytes())?;
         let at = Timestamp::from_millis(u64::try_from(millis).unwrap_or(0));
         Some(Self { text: text.into(), at })
+    }
+
+    /// The moment so many seconds after 1970, written as RFC 3339; nothing after the year 9999.
+    ///
+    /// ```
+    /// use semel_events::event::EventTime;
+    /// assert_eq!(EventTime::from_unix_seconds(951_827_696).expect("it is near").text(), "2000-02-29T12:34:56Z");
+    /// ```
+    pub fn from_unix_seconds(seconds: u64) -> Option<Self> {
+        let seconds = i64::try_from(seconds).ok().filter(|it| *it <= SECONDS_MAX)?;
+        let (year, month, day) = date(seconds / SECONDS_A_DAY);
+        let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+        Self::parse(&format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
     }
 
     /// As it was sent.
@@ -140,6 +155,19 @@ const fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// The other way round: year, month and day.
+const fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = year_of_era + era * 400;
+    (if month <= 2 { year + 1 } else { year }, month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +189,18 @@ mod tests {
         check("9999-12-31T23:59:59Z", Some(253_402_300_799_000));
         check("0000-01-01T00:00:00Z", Some(0));
         check("1969-12-31T23:59:59Z", Some(0));
+    }
+
+    #[test]
+    fn seconds_are_written_as_they_are_read() {
+        let seconds = (0..SECONDS_MAX as u64).step_by(86_400 * 13 + 1_234_567);
+        for seconds in seconds.chain([0, 951_827_696, SECONDS_MAX as u64]) {
+            let time = EventTime::from_unix_seconds(seconds).unwrap();
+            assert_eq!(time.at().as_millis(), seconds * 1_000, "{}", time.text());
+        }
+        for seconds in [SECONDS_MAX as u64 + 1, 1_000_000_000_000_000_000, u64::MAX] {
+            assert_eq!(EventTime::from_unix_seconds(seconds), None, "{seconds}");
+        }
     }
 
     #[test]

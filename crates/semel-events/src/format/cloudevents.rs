@@ -3,7 +3,8 @@
 //! 1. `Content-Type` decides, without regard to case: `application/cloudevents-batch+json` is a batch,
 //!    `application/cloudevents+json` is structured, anything else with `ce-` headers is binary. Other encodings of
 //!    the first two are refused.
-//! 2. Version 1.0 only.
+//! 2. An object that says so is structured also if its `Content-Type` is only `application/json`.
+//! 3. Version 1.0 only.
 //!
 //! It does not read HTTP/1.1 trailers or other bindings than HTTP's.
 
@@ -14,7 +15,10 @@ pub use binary::{HEADER_BYTES_MAX, read_binary};
 pub use structured::{read_batch, read_structured};
 
 use super::{ReadError, Received};
-use crate::media::{self, ContentType};
+use crate::{
+    json::Object,
+    media::{self, ContentType},
+};
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -50,13 +54,20 @@ pub(super) fn mode(headers: &HeaderMap) -> Result<Option<Mode>, ReadError> {
     if media::is_utf8(content_type) { Ok(Some(mode)) } else { Err(ReadError::MediaType) }
 }
 
+/// Whether JSON is an event, whatever its media type.
+pub(super) fn is_object(object: &Object<'_>) -> bool {
+    ["specversion", "id", "source", "type"].iter().all(|it| object.text(it).is_some())
+}
+
 /// Reads a request in whichever mode it is.
 pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
     match mode(headers)? {
         Some(Mode::Binary) => read_binary(headers, body).map(|it| Received::One(Box::new(it))),
         Some(Mode::Structured) => read_structured(body).map(|it| Received::One(Box::new(it))),
         Some(Mode::Batch) => read_batch(body).map(Received::Batch),
-        None if headers.contains_key(http::header::CONTENT_TYPE) => Err(ReadError::MediaType),
-        None => Err(ReadError::SpecVersion),
+        None => {
+            super::require_json(headers)?;
+            read_structured(body).map(|it| Received::One(Box::new(it)))
+        }
     }
 }

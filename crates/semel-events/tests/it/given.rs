@@ -47,7 +47,7 @@ prop_compose! {
         if let Some(schema) = schema { event = event.schema(schema); }
         for (name, value) in extensions {
             let is_free = !["id", "source", "type", "subject", "time", "data"].contains(&name.as_str());
-            if is_free && (value.is_empty() || !value.trim().is_empty()) && is_assigned(&value) {
+            if is_free && is_assigned(&value) {
                 event = event.extension(name, value);
             }
         }

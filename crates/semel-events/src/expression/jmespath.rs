@@ -1,0 +1,80 @@
+//! JMESPath over an event as JSON.
+//!
+//! 1. The functions of the standard are there, and no others.
+//! 2. An event with a member that is there twice is refused, wherever that is.
+//! 3. A list is several parts; anything else is one.
+//! 4. A number in the result that may not be exact is refused: two ids must not become one.
+
+use super::{BadExpression, Input, NotFound, Root, part};
+use crate::json;
+use ::jmespath::{Context, Rcvar, Runtime, Variable, ast::Ast};
+use semel_core::{
+    fingerprint::Fingerprint,
+    key::{PARTS_MAX, Part},
+};
+use serde_json::value::to_raw_value;
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
+
+/// From here on not every whole number is a `f64`.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut runtime = Runtime::new();
+    runtime.register_builtin_functions();
+    runtime
+});
+
+/// A JMESPath that was read.
+#[derive(Clone, Debug)]
+pub struct Jmespath {
+    text: Arc<str>,
+    ast: Arc<Ast>,
+}
+
+impl Jmespath {
+    pub(super) fn compile(text: &str) -> Result<Self, BadExpression> {
+        let ast =
+            ::jmespath::parse(text).map_err(|error| BadExpression::Jmespath(error.reason.to_string()))?;
+        Ok(Self { text: text.into(), ast: Arc::new(ast) })
+    }
+
+    pub(super) fn append_parts(&self, input: &Input<'_>, parts: &mut Vec<Part>) -> Result<(), NotFound> {
+        let found =
+            self.search(input).ok_or_else(|| NotFound::Jmespath(format!("jmespath:{}", self.text).into()))?;
+        parts.extend(found);
+        Ok(())
+    }
+
+    fn search(&self, input: &Input<'_>) -> Option<Vec<Part>> {
+        let text: Cow<'_, [u8]> = match input.root {
+            Root::Event(event) => event.to_structured().to_vec().into(),
+            Root::Body(body) => body.get().as_bytes().into(),
+        };
+        Fingerprint::of_json(&text).ok()?;
+        let root = Variable::from_json(std::str::from_utf8(&text).ok()?).ok()?;
+        let mut context = Context::new(&self.text, &RUNTIME);
+        let found = ::jmespath::interpret(&Rcvar::new(root), &self.ast, &mut context).ok()?;
+        is_exact(&found).then_some(())?;
+        let found = to_raw_value(&*found).ok()?;
+        if !found.get().starts_with('[') {
+            return Some(vec![part(&found)?]);
+        }
+        let items = json::list(found.get().as_bytes()).ok()?;
+        (items.len() <= PARTS_MAX).then_some(())?;
+        items.into_iter().map(part).collect()
+    }
+}
+
+fn is_exact(found: &Variable) -> bool {
+    match found {
+        Variable::Number(number) => {
+            number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|it| it.abs() < EXACT_MAX)
+        }
+        Variable::Array(items) => items.iter().all(|it| is_exact(it)),
+        Variable::Object(members) => members.values().all(|it| is_exact(it)),
+        Variable::Null | Variable::String(_) | Variable::Bool(_) | Variable::Expref(_) => true,
+    }
+}
