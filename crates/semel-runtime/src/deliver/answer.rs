@@ -31,7 +31,9 @@ pub struct Delivery {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// How long all of it may take, from now to the last byte of the answer.
+    /// How long all of it may take, from now to the last byte of the answer; [`TIMEOUT_MAX`] at most.
+    ///
+    /// [`TIMEOUT_MAX`]: semel_core::retry::TIMEOUT_MAX
     pub timeout: Duration,
     /// How long the head of the answer may take, if another time than the client's own: a function that works for
     /// minutes before it answers needs it.
@@ -136,12 +138,17 @@ impl Status {
         Self {
             code,
             outcome: Outcome::of(headers),
-            retry_after: headers.get(RETRY_AFTER).cloned(),
-            content_type: headers.get(CONTENT_TYPE).cloned(),
+            retry_after: headers.get(RETRY_AFTER).map(copied),
+            content_type: headers.get(CONTENT_TYPE).map(copied),
             body: Bytes::new(),
             is_truncated: false,
         }
     }
+}
+
+/// A value of its own: one that was read holds all of the buffer that it came in.
+fn copied(value: &HeaderValue) -> HeaderValue {
+    HeaderValue::from_bytes(value.as_bytes()).expect("a value that was read is one")
 }
 
 impl fmt::Debug for Status {

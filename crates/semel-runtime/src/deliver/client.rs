@@ -35,7 +35,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use rustls::{ClientConfig, RootCertStore};
-use semel_core::sabotage;
+use semel_core::{retry::TIMEOUT_MAX, sabotage};
 use std::{
     error::Error as StdError,
     fmt, io,
@@ -193,8 +193,9 @@ impl Client {
 
     async fn send(&self, delivery: Delivery) -> Answer {
         let now = Instant::now();
-        let all_until = now + delivery.timeout;
-        let head_until = all_until.min(now + delivery.first_byte.unwrap_or(self.limits.first_byte));
+        let all_until = now + delivery.timeout.min(TIMEOUT_MAX);
+        let head_until =
+            all_until.min(now + delivery.first_byte.unwrap_or(self.limits.first_byte).min(TIMEOUT_MAX));
         let pool = match delivery.protocol {
             Protocol::Negotiated => &self.negotiated,
             Protocol::Http2 => &self.http2,

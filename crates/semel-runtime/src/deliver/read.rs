@@ -25,7 +25,11 @@ pub(super) async fn read(mut body: Incoming, bytes_max: usize) -> Result<(Bytes,
     Ok((whole.into_bytes(), false))
 }
 
-/// Pieces of a body: one is kept as it is, more are copied together.
+/// Up to here a body is copied, in bytes: a piece holds all of the buffer that it came in, which its connection could use
+/// again.
+const COPIED_BYTES_MAX: usize = 4 * 1024;
+
+/// Pieces of a body: a large one is kept as it is, more are copied together.
 #[derive(Default)]
 struct Gathered {
     first: Bytes,
@@ -50,7 +54,11 @@ impl Gathered {
     }
 
     fn into_bytes(self) -> Bytes {
-        if self.all.is_empty() { self.first } else { self.all.freeze() }
+        match self.all.len() {
+            0 if self.first.len() <= COPIED_BYTES_MAX => Bytes::copy_from_slice(&self.first),
+            0 => self.first,
+            _ => self.all.freeze(),
+        }
     }
 }
 
@@ -71,10 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn one_piece_is_not_copied() {
-        let piece = Bytes::from_static(b"one");
-        let mut gathered = Gathered::default();
-        gathered.push(piece.clone());
-        assert_eq!(gathered.into_bytes().as_ptr(), piece.as_ptr());
+    fn a_small_piece_is_copied_and_a_large_one_is_not() {
+        for (bytes, is_copied) in [(COPIED_BYTES_MAX, true), (COPIED_BYTES_MAX + 1, false)] {
+            let piece = Bytes::from(vec![b'x'; bytes]);
+            let mut gathered = Gathered::default();
+            gathered.push(piece.clone());
+            assert_eq!(gathered.into_bytes().as_ptr() != piece.as_ptr(), is_copied, "{bytes} bytes");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Targets that take their time. Once only clocks can go on, time stands still and jumps.
 
 use super::target::{Animal, Connection, GOOD, Target, check_next, client, delivery, settings, status};
-use semel_core::BoxFuture;
+use semel_core::{BoxFuture, retry::TIMEOUT_MAX};
 use semel_runtime::deliver::{Answer, Client, Deliver as _, FIRST_BYTE, Resolve, Settings, Stage, Trouble};
 use std::{io, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -64,6 +64,13 @@ async fn f15_the_time_for_all_of_it_ends_the_wait_for_the_first_byte_too() {
     let (answer, took) = meet(hangs, Duration::from_secs(3), None).await;
     assert_eq!(answer, Answer::TimedOut(Stage::Head));
     check_took(took, Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn f15_no_delivery_takes_longer_than_the_longest() {
+    let (answer, took) = meet(hangs, Duration::MAX, Some(Duration::MAX)).await;
+    assert_eq!(answer, Answer::TimedOut(Stage::Head));
+    check_took(took, TIMEOUT_MAX);
 }
 
 #[tokio::test]
