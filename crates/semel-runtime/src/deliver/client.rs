@@ -139,6 +139,9 @@ type Pool = legacy::Client<InTime, Full<Bytes>>;
 
 /// Calls functions over HTTP. Cheap to clone; clones share their connections.
 ///
+/// A connection that was made stays in use as long as there is work for it. Another policy needs another client, and has
+/// connections of its own.
+///
 /// ```no_run
 /// use bytes::Bytes;
 /// use http::HeaderMap;

@@ -307,4 +307,74 @@ mod tests {
             Kind::Reserved,
         );
     }
+
+    /// Every network of IANA's two registers of special-purpose addresses; what is mapped or behind NAT64 is judged by
+    /// what is inside, and not here.
+    const REGISTERED: [&str; 45] = [
+        "0.0.0.0/8",
+        "0.0.0.0/32",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.0.0/29",
+        "192.0.0.8/32",
+        "192.0.0.9/32",
+        "192.0.0.10/32",
+        "192.0.0.170/32",
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.88.99.2/32",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "240.0.0.0/4",
+        "255.255.255.255/32",
+        "::1/128",
+        "::/128",
+        "64:ff9b:1::/48",
+        "100::/64",
+        "100:0:0:1::/64",
+        "2001::/23",
+        "2001::/32",
+        "2001:1::1/128",
+        "2001:1::3/128",
+        "2001:2::/48",
+        "2001:3::/32",
+        "2001:4:112::/48",
+        "2001:10::/28",
+        "2001:20::/28",
+        "2001:30::/28",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
+        "fc00::/7",
+        "fe80::/10",
+    ];
+
+    #[test]
+    fn no_registered_network_has_a_public_end() {
+        for network in
+            REGISTERED.into_iter().chain(["2620:4f:8000::/48", "5f00::/16", "224.0.0.0/4", "ff00::/8"])
+        {
+            let (first, bits) = network.split_once('/').unwrap();
+            let (first, bits): (IpAddr, u32) = (first.parse().unwrap(), bits.parse().unwrap());
+            let last: IpAddr = match first {
+                IpAddr::V4(first) => {
+                    Ipv4Addr::from_bits(first.to_bits() | u32::MAX.checked_shr(bits).unwrap_or(0)).into()
+                }
+                IpAddr::V6(first) => {
+                    Ipv6Addr::from_bits(first.to_bits() | u128::MAX.checked_shr(bits).unwrap_or(0)).into()
+                }
+            };
+            assert_ne!(kind_of(first), Kind::Public, "{network}");
+            assert_ne!(kind_of(last), Kind::Public, "{network} at {last}");
+        }
+    }
 }

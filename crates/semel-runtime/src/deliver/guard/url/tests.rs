@@ -1,7 +1,7 @@
 //! URLs that were used to get past guards, and URLs that must work.
 
 use super::*;
-use crate::deliver::guard::{Allowed, NETWORKS_MAX};
+use crate::deliver::guard::{Allowed, NETWORKS_MAX, kind_of};
 use std::collections::HashSet;
 
 /// Refused, and why.
@@ -244,4 +244,45 @@ fn a_target_does_not_show_its_path() {
     let target = check_url("https://example.com/hook?token=canary", &Policy::public()).unwrap();
     assert_eq!(target.to_string(), "https://example.com:443");
     assert!(!format!("{target:?}").contains("canary"));
+}
+
+/// Cuts, doubles and swaps parts of two URLs.
+fn mutated(random: &mut fastrand::Rng, one: &str, other: &str) -> String {
+    let mut bytes = one.as_bytes().to_vec();
+    for _ in 0..random.usize(1..4) {
+        let at = random.usize(..=bytes.len());
+        match random.u8(..4) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, random.choice(*b"@:/?#[].%\\0x1a-_ \t\r\n\0\xff").unwrap_or(b'.')),
+            2 => bytes.extend_from_slice(&other.as_bytes()[random.usize(..=other.len())..]),
+            _ => bytes.rotate_left(at),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn whatever_is_let_through_has_one_reading_and_no_forbidden_address() {
+    let seed = std::env::var("SEMEL_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("SEMEL_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let allowed = ALLOWED.iter().map(|(url, _)| (*url).to_string());
+    let corpus: Vec<String> = refused().map(|(_, url)| url).chain(allowed).collect();
+    let mut let_through = 0;
+    for _ in 0..50_000 {
+        let (one, other) = (random.choice(&corpus).unwrap(), random.choice(&corpus).unwrap());
+        let url = mutated(&mut random, one, other);
+        let Ok(target) = check_url(&url, &Policy::public()) else { continue };
+        let_through += 1;
+        let written = target.uri().to_string();
+        assert_eq!(check_url(&written, &Policy::public()).as_ref(), Ok(&target), "{url:?}");
+        assert_eq!(target.uri().host(), Some(target.host().to_string().as_str()), "{url:?}");
+        assert!(written.is_ascii() && !written.contains(['\r', '\n', ' ', '#', '\\']), "{url:?}");
+        let authority = target.uri().authority().unwrap().as_str();
+        assert!(!authority.contains('@'), "{url:?}");
+        if let Host::Address(address) = target.host() {
+            assert_eq!(kind_of(*address), Kind::Public, "{url:?}");
+        }
+    }
+    assert!(let_through > 1_000, "{let_through} of the mutants are URLs");
 }
