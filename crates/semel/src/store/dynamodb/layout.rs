@@ -3,14 +3,16 @@
 //! It does not talk to DynamoDB.
 
 use super::{STORE, TTL_MARGIN};
+use crate::store::unreadable::unreadable;
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use semel_core::{
     fence::Fence,
     key::Key,
     record::{Record, Stored},
+    sabotage::is_on,
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
-    wire::{self, WireError},
+    wire,
 };
 use std::collections::HashMap;
 
@@ -93,6 +95,9 @@ impl Layout {
                 names: name(&self.partition_key),
                 values: None,
             },
+            Some(_) if is_on("dynamodb_fence_ignored") => {
+                Condition { expression: "attribute_exists(#it)", names: name(&self.fence), values: None }
+            }
             Some(fence) => Condition {
                 expression: "#it = :expected",
                 names: name(&self.fence),
@@ -107,7 +112,8 @@ impl Layout {
         let fence = fence.and_then(Fence::new).ok_or_else(|| self.foreign(&self.fence, "a fence"))?;
         let bytes = item.get(&self.record).and_then(|it| it.as_b().ok());
         let bytes = bytes.ok_or_else(|| self.foreign(&self.record, "a record"))?;
-        let record = wire::decode_record(key, bytes.as_ref()).map_err(|error| self.unreadable(error))?;
+        let record = wire::decode_record(key, bytes.as_ref())
+            .map_err(|error| unreadable(STORE, format!("read a record of table `{}`", self.table), error))?;
         Ok(Stored { fence, record })
     }
 
@@ -119,19 +125,13 @@ impl Layout {
         );
         StoreError::new(StoreErrorKind::Corrupt, STORE, context)
     }
-
-    fn unreadable(&self, error: WireError) -> StoreError {
-        let kind = match error {
-            WireError::Newer { .. } => StoreErrorKind::Misconfigured,
-            // Non-exhaustive: whatever else is wrong with the bytes, they are not what was written.
-            _ => StoreErrorKind::Corrupt,
-        };
-        StoreError::new(kind, STORE, format!("read a record of table `{}`", self.table)).because(error)
-    }
 }
 
 /// When DynamoDB may remove it, in seconds since the epoch, rounded up; `None` if it never expires.
 fn ttl(record: &Record) -> Option<u64> {
+    if is_on("dynamodb_unfinished_expires") {
+        return Some((record.updated_at + TTL_MARGIN).as_millis().div_ceil(1_000));
+    }
     let is_finite = record.expires_at != Timestamp::NEVER;
     is_finite.then(|| (record.expires_at + TTL_MARGIN).as_millis().div_ceil(1_000))
 }
