@@ -10,6 +10,7 @@ use crate::{
     error::corrupt,
     frame::{self, Frame, Put},
     hot::Entry,
+    kept::{Died, is_kept},
     lock,
     owner::Owner,
 };
@@ -110,7 +111,11 @@ impl<O: Owner> State<O> {
             note,
         };
         self.push(&Frame::Put(*put));
-        (entry, self.hot.insert(&put.identity, entry))
+        let before = self.hot.insert(&put.identity, entry);
+        if let Some(Entry { segment, offset, length, .. }) = before.filter(|it| is_kept(it.segment)) {
+            self.died(Died { segment, offset, length, by: entry.segment });
+        }
+        (entry, before)
     }
 
     /// A fence above all that were issued.

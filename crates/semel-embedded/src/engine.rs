@@ -18,6 +18,7 @@ use crate::{
     error::{corrupt, poisoned, refused},
     frame::{self, Frame, Kind, Put},
     hot::{Entry, Hot},
+    kept::{Died, Grave, Kept, is_kept},
     lock,
     owner::Owner,
     segment::{HEADER_BYTES, RESTORE, Segment},
@@ -71,6 +72,8 @@ pub(crate) struct Engine<O: Owner> {
     /// How much of the journal the OS has, in bytes since the start.
     pub(crate) written: AtomicU64,
     pub(crate) archive: Archive,
+    /// Who is dead in the files of those that wait.
+    pub(crate) graves: Mutex<BTreeMap<u32, Grave>>,
     /// Held while files of records are made or removed.
     pub(crate) files: Mutex<()>,
     pub(crate) spares: Spares,
@@ -92,6 +95,10 @@ pub(crate) struct State<O: Owner> {
     pub(crate) last_fence: Option<Fence>,
     /// The files of the journal, by number; the last is the tail's.
     pub(crate) segments: BTreeMap<u32, Arc<Segment>>,
+    /// The files of those that wait, by number.
+    pub(crate) kept: BTreeMap<u32, Kept>,
+    /// Who died in there, and is not yet known to the flusher.
+    pub(crate) dead: Vec<Died>,
     pub(crate) tail: Tail,
     /// Tails of full segments that have not been written out.
     pub(crate) retired: Vec<Batch>,
@@ -293,8 +300,9 @@ impl<O: Owner> Engine<O> {
     /// How many bytes of disk are in use, spare files aside.
     pub(crate) fn disk_bytes(&self) -> u64 {
         let files: u64 = self.archive.buckets().list.iter().map(|it| it.bytes).sum();
-        let segments = lock(&self.state).segments.len() as u64;
-        files + segments * u64::from(self.options.segment_bytes)
+        let state = lock(&self.state);
+        let kept: u64 = state.kept.values().map(|it| it.bytes).sum();
+        files + kept + state.segments.len() as u64 * u64::from(self.options.segment_bytes)
     }
 
     fn locate(&self, identity: &Identity) -> Result<Place<O::Note>, StoreError> {
@@ -348,6 +356,13 @@ pub(crate) fn read_frame<N>(segment: &Segment, entry: &Entry<N>) -> Option<(Iden
     let mut bytes = vec![0; entry.length as usize];
     segment.file.read_at(&mut bytes, entry.offset.into()).ok()?;
     parse(&bytes, segment, entry)
+}
+
+/// The identity that stands in a damaged frame, which may be damaged, too.
+pub(crate) fn damaged_identity<N>(segment: &Segment, entry: &Entry<N>) -> Option<Identity> {
+    let mut bytes = [0; 32];
+    segment.file.read_at(&mut bytes, u64::from(entry.offset) + frame::IDENTITY_AT).ok()?;
+    Some(Identity::from_bytes(bytes))
 }
 
 fn parse<N>(bytes: &[u8], segment: &Segment, entry: &Entry<N>) -> Option<(Identity, Vec<u8>)> {
@@ -412,15 +427,24 @@ impl<O: Owner> State<O> {
         let tail = || within(self.tail.segment.number, self.tail.start, &self.tail.pending);
         At {
             entry: *entry,
-            segment: Arc::clone(self.segments.get(&entry.segment).expect("an entry's segment is kept")),
+            segment: Arc::clone(self.segment_of(entry)),
             bytes: retired.or_else(tail),
             is_in_flight: written < self.taken,
             is_durable: self.is_durable(entry),
         }
     }
 
+    fn segment_of(&self, entry: &Entry<O::Note>) -> &Arc<Segment> {
+        let segment = if is_kept(entry.segment) {
+            self.kept.get(&entry.segment).map(|it| &it.segment)
+        } else {
+            self.segments.get(&entry.segment)
+        };
+        segment.expect("the file that an entry points to is there")
+    }
+
     /// Whether the value would survive a power cut now.
     pub(crate) fn is_durable(&self, entry: &Entry<O::Note>) -> bool {
-        (entry.segment, entry.offset) < self.durable
+        is_kept(entry.segment) || (entry.segment, entry.offset) < self.durable
     }
 }

@@ -11,10 +11,11 @@
 use crate::{
     archive::bucket_end,
     bucket::{Bucket, Builder, Found},
-    engine::{Engine, read_frame},
-    error::{corrupt, disk as disk_error},
+    engine::{Engine, damaged_identity, read_frame},
+    error::disk as disk_error,
     frame::{Frame, Kind, Put},
-    hot::{Entry, SHARDS},
+    hot::{self, Entry, SHARDS},
+    kept::is_kept,
     lock,
     owner::Owner,
     segment::{self, RESTORE, Segment},
@@ -35,10 +36,10 @@ const SMALL_ROWS: usize = 250_000;
 const MERGE_STEPS: u64 = 64;
 
 /// The full segments that are being moved.
-struct Moving {
-    upto: u32,
-    segments: HashMap<u32, Arc<Segment>>,
-    now: Timestamp,
+pub(crate) struct Moving {
+    pub(crate) upto: u32,
+    pub(crate) segments: HashMap<u32, Arc<Segment>>,
+    pub(crate) now: Timestamp,
 }
 
 impl<O: Owner> Engine<O> {
@@ -46,17 +47,16 @@ impl<O: Owner> Engine<O> {
     /// meanwhile: the journal still has it all.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let _files = lock(&self.files);
-        let Some(moving) = self.moving() else { return Ok(()) };
-        let flushed = self.move_all(&moving);
+        let Some(mut moving) = self.moving() else { return Ok(()) };
+        let flushed = self.move_all(&mut moving);
         lock(&self.state).moving = None;
         flushed
     }
 
-    fn move_all(&self, moving: &Moving) -> Result<(), StoreError> {
-        // What is about to be dropped must not uncover an older value in a bucket that is over, too.
-        self.purge_buckets(moving.now)?;
-        if O::IS_COUNTING {
-            self.purge_journal(moving.now, usize::MAX)?;
+    fn move_all(&self, moving: &mut Moving) -> Result<(), StoreError> {
+        if !O::IS_COUNTING {
+            // What is about to be dropped must not uncover an older value in a bucket that is over, too.
+            self.purge_buckets(moving.now)?;
         }
         let appended = lock(&self.state).appended;
         self.write_upto(appended)?;
@@ -68,11 +68,16 @@ impl<O: Owner> Engine<O> {
             }
             self.flush_shard(moving, shard, &mut builders, &mut moved)?;
         }
+        let keeping = self.keep(moving)?;
         let buckets: Result<Vec<_>, _> =
             builders.into_values().map(|it| it.finish(&[]).map(Arc::new)).collect();
         self.archive.replace(buckets?, &[]);
         self.forget(&moved);
+        self.point_to_kept(&keeping);
         self.log_again(moving)?;
+        self.bury(moving)?;
+        self.note_moved(moving)?;
+        self.drop_replaced(&keeping)?;
         self.free(moving)
     }
 
@@ -117,7 +122,7 @@ impl<O: Owner> Engine<O> {
             if !O::IS_COUNTING && entry.expires_at <= moving.now && entry.floor <= moving.now {
                 continue;
             }
-            let (identity, payload) = moving.read(&entry)?;
+            let (identity, payload) = self.value_of(moving, half, &entry);
             let end = bucket_end(moving.now, entry.expires_at, entry.floor);
             let builder = match builders.entry(end) {
                 std::collections::btree_map::Entry::Occupied(it) => it.into_mut(),
@@ -133,12 +138,12 @@ impl<O: Owner> Engine<O> {
         Ok(())
     }
 
-    /// Appends again what is leased, and notes, durably, that the moved segments are not needed.
+    /// Appends again what is left in the moved segments.
     fn log_again(&self, moving: &Moving) -> Result<(), StoreError> {
         for shard in 0..SHARDS {
             let entries = lock(&self.state).hot.select(shard, |it| it.segment <= moving.upto);
-            for (_, entry) in entries {
-                let (identity, mut payload) = moving.read(&entry)?;
+            for (half, entry) in entries {
+                let (identity, mut payload) = self.value_of(moving, half, &entry);
                 O::copied(&mut payload);
                 let mut state = lock(&self.state);
                 if state.hot.get(&identity) == Some(&entry) {
@@ -150,6 +155,11 @@ impl<O: Owner> Engine<O> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Notes, durably, that the moved segments are not needed.
+    fn note_moved(&self, moving: &Moving) -> Result<(), StoreError> {
         let mut state = lock(&self.state);
         if state.tail.end() + 32 > self.options.segment_bytes {
             self.roll(&mut state)?;
@@ -170,7 +180,7 @@ impl<O: Owner> Engine<O> {
         state.segments.retain(|number, _| *number > moving.upto);
         self.is_full.store(state.segments.len() > self.options.backlog_segments_max, Ordering::Release);
         drop(state);
-        for segment in moving.segments.values() {
+        for (_, segment) in moving.segments.iter().filter(|it| !is_kept(*it.0)) {
             self.spares.keep(segment).map_err(disk_error("remove a file of the journal"))?;
         }
         self.room.notify_waiters();
@@ -215,15 +225,23 @@ impl<O: Owner> Engine<O> {
     }
 }
 
-impl Moving {
-    fn read<N>(&self, entry: &Entry<N>) -> Result<(Identity, Vec<u8>), StoreError> {
-        let segment = self.segments.get(&entry.segment);
-        segment.and_then(|it| read_frame(it, entry)).ok_or_else(|| {
-            corrupt(format!(
-                "`{}` is damaged at byte {}: {RESTORE}",
-                segment::name(entry.segment),
-                entry.offset
-            ))
+impl<O: Owner> Engine<O> {
+    /// The value of an entry; if it is damaged, what its owner makes of that.
+    pub(crate) fn value_of(
+        &self,
+        moving: &Moving,
+        half: u128,
+        entry: &Entry<O::Note>,
+    ) -> (Identity, Vec<u8>) {
+        let segment = moving.segments.get(&entry.segment);
+        let read = segment.and_then(|it| read_frame(it, entry)).filter(|it| hot::half(&it.0) == half);
+        read.unwrap_or_else(|| {
+            let name = segment::name(entry.segment);
+            let cause = format!("`{name}` is damaged at byte {}: {RESTORE}", entry.offset);
+            let identity = segment.and_then(|it| damaged_identity(it, entry));
+            let identity = identity.filter(|it| hot::half(it) == half);
+            let payload = lock(&self.state).owner.damaged(half, &entry.note, cause);
+            (identity.unwrap_or_else(|| hot::from_half(half)), payload)
         })
     }
 }

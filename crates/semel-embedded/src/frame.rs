@@ -11,6 +11,8 @@ use semel_core::{fence::Fence, key::Identity, time::Timestamp};
 pub(crate) const ALIGNMENT: usize = 8;
 const HEAD_BYTES: usize = 8;
 const PUT_BYTES: usize = 2 + 32 + 8 + 8 + 8;
+/// Where in a put its identity stands.
+pub(crate) const IDENTITY_AT: u64 = HEAD_BYTES as u64 + 2;
 /// In the byte of a put's kind: see [`Put::is_continued`].
 const CONTINUED: u8 = 0x80;
 

@@ -108,6 +108,20 @@ impl<N: Copy> Hot<N> {
         shard.remove(&half)
     }
 
+    /// Points from this entry, if it still is that, to another; says whether it was.
+    pub(crate) fn move_to(&mut self, half: u128, from: &Entry<N>, to: Entry<N>) -> bool
+    where
+        N: PartialEq,
+    {
+        match self.shards[shard_of(half)].get_mut(&half) {
+            Some(it) if it == from => {
+                *it = to;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
     /// Forgets everything that does not pass.
     pub(crate) fn retain(&mut self, pass: impl Fn(&Entry<N>) -> bool) {
         self.shards.iter_mut().for_each(|it| it.retain(|_, entry| pass(entry)));

@@ -18,6 +18,8 @@ mod flush;
 mod frame;
 mod home;
 mod hot;
+mod keep;
+mod kept;
 mod owner;
 #[cfg(test)]
 mod power_cut;

@@ -23,7 +23,7 @@ pub(crate) trait Owner: Default + Send + Sync + 'static {
     const FORMAT_TEXT: &'static str;
     /// How values look in SQLite.
     const LAYOUT: Layout;
-    /// Whether what goes is counted, so that its going must be in the journal.
+    /// Whether what goes is counted, so that its going must be in the journal, and waits until it is asked for.
     const IS_COUNTING: bool;
 
     /// The columns of a value, as [`Layout::columns`] names them.
@@ -35,11 +35,20 @@ pub(crate) trait Owner: Default + Send + Sync + 'static {
     /// Bytes of the owner's own were read from the journal, which is read from the newest file back.
     fn replay_own(&mut self, bytes: &[u8]) -> Option<()>;
 
+    /// The part of a value that its note is made of.
+    fn front(payload: &[u8]) -> &[u8];
+
+    /// The note of a value with this front, which was counted before.
+    fn recall(&mut self, front: &[u8]) -> Option<Self::Note>;
+
     /// The whole journal was read.
     fn replayed(&mut self, hot: &Hot<Self::Note>);
 
     /// What is to stand at the front of a file of the journal: everything that came before, in sum.
     fn summary(&self) -> Option<Vec<u8>>;
+
+    /// A value cannot be read: gives what is left of it, so that the others go on and nobody takes it for absent.
+    fn damaged(&mut self, half: u128, note: &Self::Note, cause: String) -> Vec<u8>;
 
     /// The value is about to be written to another place, as it is.
     fn copied(payload: &mut [u8]);

@@ -17,6 +17,7 @@ use crate::{
     error::{corrupt, disk as disk_error, misconfigured},
     frame::{Frame, Kind, Put},
     hot::{Entry, Hot},
+    kept::{self, Died, Grave, Indexed, Kept, is_kept},
     owner::Owner,
     segment::{self, RESTORE, Segment},
     spares::{Spares, is_spare},
@@ -62,16 +63,17 @@ impl<O: Owner> Engine<O> {
     ) -> Result<Self, StoreError> {
         let names = disk.list().map_err(disk_error("read the directory"))?;
         let is_new = !has_format::<O>(&*disk, &names)?;
-        let kept = remove_leftovers(&*disk, &names)?;
+        let spare = remove_leftovers(&*disk, &names)?;
         if is_new {
             make_format::<O>(&*disk).map_err(disk_error("make the directory"))?;
         }
         let recovered = read_journal::<O>(&*disk, &names)?;
         let Recovered { mut owner, mut hot, mut segments, newest, moved, last_fence } = recovered;
+        let (kept, graves, dead) = open_kept(&*disk, &names, moved, &mut owner, &mut hot)?;
         hot.retain(|it| it.kind != Kind::Removed);
         owner.replayed(&hot);
         let archive = Archive::new(open_buckets(&*disk, &names, moved, &owner, clock.now())?);
-        let spares = Spares::new(Arc::clone(&disk), options.segment_bytes, options.flush_segments, kept);
+        let spares = Spares::new(Arc::clone(&disk), options.segment_bytes, options.flush_segments, spare);
         let number = names.iter().filter_map(|it| segment::number(it)).max().unwrap_or(0) + 1;
         let made = spares.make_now(number, clock.now());
         let (first, is_short) = made.map_err(disk_error("begin a file of the journal"))?;
@@ -82,6 +84,8 @@ impl<O: Owner> Engine<O> {
             hot,
             last_fence,
             segments,
+            kept,
+            dead: Vec::new(),
             tail: Tail::new(first, is_short),
             retired: Vec::new(),
             last_number: number,
@@ -96,6 +100,7 @@ impl<O: Owner> Engine<O> {
             poison: None,
             is_closing: false,
         };
+        dead.into_iter().for_each(|it| state.died(it));
         state.push(&Frame::Follows { segment: newest.0, end: newest.1 });
         state.push_summary();
         let engine = Self {
@@ -106,6 +111,7 @@ impl<O: Owner> Engine<O> {
             io: Mutex::default(),
             written: AtomicU64::new(0),
             archive,
+            graves: Mutex::new(graves),
             files: Mutex::default(),
             spares,
             wanted: Condvar::new(),
@@ -256,6 +262,50 @@ impl<O: Owner> Recovered<O> {
         self.hot.recover(&put.identity, entry);
         true
     }
+}
+
+type KeptFiles = (BTreeMap<u32, Kept>, BTreeMap<u32, Grave>, Vec<Died>);
+
+/// The files of those that wait, what is dead in them, and the values in them that the journal replaced.
+fn open_kept<O: Owner>(
+    disk: &dyn Disk,
+    names: &[String],
+    moved: u32,
+    owner: &mut O,
+    hot: &mut Hot<O::Note>,
+) -> Result<KeptFiles, StoreError> {
+    let mut dead = Vec::new();
+    let files = kept::open_all(disk, names, moved, |segment, indexed| {
+        let Indexed { identity, fence, floor, offset, length, front } = indexed;
+        let buried = |it: &Entry<O::Note>| {
+            let Entry { segment, offset, length, .. } = *it;
+            Died { segment, offset, length, by: moved }
+        };
+        match hot.get(&identity) {
+            Some(newer) if newer.fence >= fence => {
+                let by = if is_kept(newer.segment) { moved } else { newer.segment };
+                dead.push(Died { segment, offset, length, by });
+                return Ok(());
+            }
+            Some(older) if is_kept(older.segment) => dead.push(buried(older)),
+            Some(_) | None => {}
+        }
+        let note = owner.recall(front);
+        let note =
+            note.ok_or_else(|| corrupt(format!("a file of those that wait makes no sense: {RESTORE}")))?;
+        let expires_at = Timestamp::NEVER;
+        let kind = Kind::Waiting;
+        hot.insert(&identity, Entry { fence, expires_at, floor, segment, offset, length, kind, note });
+        Ok(())
+    })?;
+    let number = |it: &(Kept, Grave)| it.0.segment.number;
+    let (mut kept, mut graves) = (BTreeMap::new(), BTreeMap::new());
+    for it in files {
+        let number = number(&it);
+        kept.insert(number, it.0);
+        graves.insert(number, it.1);
+    }
+    Ok((kept, graves, dead))
 }
 
 fn open_buckets<O: Owner>(

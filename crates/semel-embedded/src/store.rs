@@ -250,6 +250,15 @@ impl Owner for Records {
     fn replay_own(&mut self, _: &[u8]) -> Option<()> {
         None
     }
+    fn front(_: &[u8]) -> &[u8] {
+        &[]
+    }
+    fn recall(&mut self, _: &[u8]) -> Option<()> {
+        Some(())
+    }
+    fn damaged(&mut self, _: u128, (): &(), _: String) -> Vec<u8> {
+        Vec::new()
+    }
     fn replayed(&mut self, _: &Hot<()>) {}
     fn summary(&self) -> Option<Vec<u8>> {
         None

@@ -93,6 +93,23 @@ impl Index {
         self.numbers.get(name).copied()
     }
 
+    /// The card of an execution of which this is kept.
+    fn card(&self, note: &Note, was: Was) -> Vec<u8> {
+        let name = note.order.and_then(|it| self.orders.orders[it as usize].name.as_ref());
+        let card = Card {
+            code: note.code,
+            was,
+            due_at: note.due_at,
+            accepted_at: note.accepted_at,
+            sequence: note.sequence,
+            function: &self.functions[note.function as usize].name,
+            order: name.map(|it| &*it.1),
+        };
+        let mut payload = Vec::new();
+        card.put(&mut payload);
+        payload
+    }
+
     /// What is kept of an execution with this card.
     pub(crate) fn note(&mut self, card: &Card<'_>) -> Note {
         let function = self.function(card.function);
@@ -240,6 +257,20 @@ impl Owner for Index {
         Some(note)
     }
 
+    fn front(payload: &[u8]) -> &[u8] {
+        let rest = Card::split(payload).map_or(0, |(_, rest)| rest.len());
+        &payload[..payload.len() - rest]
+    }
+
+    fn recall(&mut self, front: &[u8]) -> Option<Note> {
+        Card::split(front).map(|(card, _)| self.note(&card))
+    }
+
+    fn damaged(&mut self, half: u128, note: &Note, cause: String) -> Vec<u8> {
+        self.damaged.insert(half, cause);
+        self.card(note, Was::Copied)
+    }
+
     fn replay_own(&mut self, bytes: &[u8]) -> Option<()> {
         match Own::from_bytes(bytes)? {
             Own::Summary { totals, gone } => {
@@ -262,8 +293,24 @@ impl Owner for Index {
             let function = self.function(&function);
             self.functions[function as usize].totals.add(&totals);
         }
+        // Sorted first: a tree is built from what is in order many times faster.
+        let mut listed: Vec<_> = hot.iter().map(|(half, it)| (it.note.accepted_at, half)).collect();
+        listed.sort_unstable();
+        self.listed = listed.into_iter().collect();
+        let mut due: Vec<Vec<_>> = self.functions.iter().map(|_| Vec::new()).collect();
         for (half, entry) in hot.iter() {
-            self.enter(hot, half, entry);
+            match (entry.note.order, entry.note.due_at) {
+                (Some(_), _) => self.enter(hot, half, entry),
+                (None, Some(due_at)) => {
+                    due[entry.note.function as usize].push(((due_at, entry.fence.get()), half));
+                }
+                (None, None) => {}
+            }
+        }
+        for (function, mut due) in self.functions.iter_mut().zip(due) {
+            due.sort_unstable();
+            due.extend(std::mem::take(&mut function.due));
+            function.due = due.into_iter().collect();
         }
         (0..self.orders.orders.len() as u32).for_each(|it| self.orders.free_if_empty(it));
     }
@@ -282,18 +329,7 @@ impl Owner for Index {
     }
 
     fn farewell(&self, note: &Note) -> Vec<u8> {
-        let card = Card {
-            code: note.code,
-            was: Was::Removed,
-            due_at: None,
-            accepted_at: note.accepted_at,
-            sequence: note.sequence,
-            function: &self.functions[note.function as usize].name,
-            order: None,
-        };
-        let mut payload = Vec::new();
-        card.put(&mut payload);
-        payload
+        self.card(note, Was::Removed)
     }
 
     fn removed(&mut self, half: u128, entry: &Entry<Note>) {
