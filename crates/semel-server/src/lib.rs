@@ -4,6 +4,7 @@
 //! - [`config`]: the file.
 //! - [`listen`]: connections in, requests out.
 //! - [`proxy`]: `semel proxy`.
+//! - [`serve`]: `semel serve`, and [`ingest`]: what it takes in.
 //! - [`store_url`]: where records are kept.
 //! - [`log`]: what is written to standard error.
 //!
@@ -12,10 +13,12 @@
 pub mod cli;
 pub mod config;
 pub mod exit;
+pub mod ingest;
 pub mod listen;
 pub mod log;
 pub mod problem;
 pub mod proxy;
+pub mod serve;
 pub mod store_url;
 
 use std::{ffi::OsString, process::ExitCode};

@@ -12,6 +12,7 @@
 mod line;
 mod writer;
 
+pub(crate) use line::moment;
 pub use writer::Writing;
 
 use line::Line;

@@ -15,7 +15,7 @@
 use super::{
     Answer, BoxedAnswer, Cause, Deliver, Delivery, Protocol, Resolve, Stage, Status, SystemResolver, Trouble,
     connect::{Guarded, InTime},
-    guard::Policy,
+    guard::{Policy, Target},
     read::read,
     trouble::chain,
 };
@@ -192,6 +192,19 @@ impl Client {
     /// Whether there are certificates to believe; without them, no encrypted target can be called.
     pub const fn has_roots(&self) -> bool {
         self.has_roots
+    }
+
+    /// What is at a target: one `GET`, behind the same guard and within the same limits. For keys and certificates.
+    pub async fn get(&self, target: Target, timeout: Duration) -> Answer {
+        let until = Instant::now() + timeout;
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() = target.uri().clone();
+        request.headers_mut().insert(USER_AGENT, AGENT);
+        match timeout_at(until, self.negotiated.request(request)).await {
+            Ok(Ok(response)) => self.read(response, until).await,
+            Ok(Err(error)) => no_answer(&error),
+            Err(_) => Answer::TimedOut(Stage::Head),
+        }
     }
 
     async fn send(&self, delivery: Delivery) -> Answer {

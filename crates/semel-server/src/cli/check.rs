@@ -1,26 +1,55 @@
 //! `semel check`.
 
-use crate::{config, exit::Failure};
+use crate::{
+    config::{self, Settings},
+    exit::Failure,
+};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What was typed.
 #[derive(Args, Debug)]
 pub(super) struct Typed {
-    /// The file to look at
-    #[arg(long, value_name = "FILE", default_value = "semel.toml")]
-    config: PathBuf,
+    /// The file to look at [default: semel.toml]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// The file to look at, as other commands name it
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+
+    /// Lets functions be on this machine, as `semel serve --dev` does
+    #[arg(long)]
+    dev: bool,
 }
 
 /// Says whether a file is right; a file that is not is the answer no.
 pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
-    let source = config::read(&typed.config)?;
-    let settings = config::parse(&typed.config, &source).map_err(Failure::as_answer)?;
-    let routes = match settings.routes.len() {
-        0 => "no routes, so the defaults hold for every path".to_owned(),
-        1 => "1 route".to_owned(),
-        routes => format!("{routes} routes"),
-    };
-    println!("`{}` is right: {routes}", typed.config.display());
+    let file = typed.file.as_deref().or(typed.config.as_deref()).unwrap_or(Path::new("semel.toml"));
+    let source = config::read(file)?;
+    let settings = config::parse(file, &source, typed.dev).map_err(Failure::as_answer)?;
+    println!("`{}` is right: {}", file.display(), contents(&settings));
     Ok(())
+}
+
+/// What is in a file, in short.
+fn contents(settings: &Settings) -> String {
+    let counted = |count: usize, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        count => Some(format!("{count} {what}s")),
+    };
+    let server = &settings.server;
+    let parts: Vec<_> = [
+        counted(server.functions.len(), "function"),
+        counted(server.sources.len(), "source"),
+        counted(settings.proxy.routes.len(), "route"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() {
+        return "no routes, so the defaults hold for every path".to_owned();
+    }
+    parts.join(", ")
 }

@@ -5,7 +5,9 @@
 //! 3. Data goes to standard output, everything else to standard error.
 
 mod check;
+mod plan;
 mod proxy;
+mod serve;
 mod wrong;
 
 use crate::exit::Failure;
@@ -28,10 +30,14 @@ struct Typed {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Takes events in, and gives each to its functions until it has taken effect once
+    Serve(Box<serve::Typed>),
     /// Puts idempotency keys in front of any HTTP service
     Proxy(Box<proxy::Typed>),
     /// Looks at a configuration file, and starts nothing
     Check(check::Typed),
+    /// Prints when the attempts of each function would be, if they all failed
+    Plan(plan::Typed),
 }
 
 /// Does what was typed.
@@ -41,7 +47,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Err(error) => return wrong::told(&error),
     };
     match typed.command {
+        Command::Serve(typed) => serve::run(*typed),
         Command::Proxy(typed) => proxy::run(&typed),
         Command::Check(typed) => check::run(&typed),
+        Command::Plan(typed) => plan::run(&typed),
     }
 }

@@ -103,7 +103,7 @@ fn meant(typed: &Typed) -> Result<ProxySettings, Failure> {
         Some(path) => {
             let again =
                 format!("`semel check --config {}` looks at it again, and starts nothing", path.display());
-            config::parse(path, &config::read(path)?).map_err(|failure| failure.hint(again))?
+            config::parse(path, &config::read(path)?, false).map_err(|failure| failure.hint(again))?.proxy
         }
         None => ProxySettings::default(),
     };

@@ -7,18 +7,36 @@
 //!
 //! It does not reach out: whether a store or an upstream is there is seen at the start.
 
+mod auth;
+mod filter;
+mod function;
+mod guard;
 mod mistake;
 mod proxy;
 mod read;
+mod retry;
 mod route;
+mod secret;
+mod server;
+mod source;
 mod value;
 
+pub use auth::AuthSettings;
+pub use function::{
+    CONCURRENCY_MAX, Content, DeadLetterSettings, FUNCTIONS_MAX, FunctionSettings, NAME_BYTES_MAX,
+    RateSettings, SECRETS_MAX,
+};
 pub use proxy::{HostPolicy, Limits, ProxySettings, Timeouts};
 pub use route::{KeyMode, OnLost, QuotaSettings, Route, RouteSettings};
+pub use secret::{NoSecret, SECRET_BYTES, Secret};
+pub use server::{ServerLimits, ServerSettings};
+pub use source::{Mode, RuleSettings, SOURCES_MAX, SourceSettings};
 pub use value::{Caller, Network, UpstreamUrl};
 pub(crate) use {
+    function::{named_url, wanted_instead},
     mistake::{nearest, quoted, shown},
-    value::{Wanted, address, caller, network, redacted, upstream},
+    retry::preset,
+    value::{Wanted, address, caller, duration_text, network, redacted, upstream},
 };
 
 use crate::exit::Failure;
@@ -45,8 +63,17 @@ pub fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| unreadable(&error))
 }
 
-/// What a file means.
-pub fn parse(path: &Path, source: &str) -> Result<ProxySettings, Failure> {
+/// What a file means: for the proxy, and for the server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// `[proxy]`, `[defaults]` and `[[route]]`.
+    pub proxy: ProxySettings,
+    /// `[server]`, `[guard]`, `[events]`, `[[function]]` and `[[source]]`.
+    pub server: ServerSettings,
+}
+
+/// What a file means. In development, functions may be on this machine.
+pub fn parse(path: &Path, source: &str, is_dev: bool) -> Result<Settings, Failure> {
     let name = &path.display().to_string();
     let (table, errors) = DeTable::parse_recoverable(source);
     if !errors.is_empty() {
@@ -58,7 +85,8 @@ pub fn parse(path: &Path, source: &str) -> Result<ProxySettings, Failure> {
     }
     let mistakes = Mistakes::default();
     let file = Section::file(&table, &mistakes);
-    let settings = ProxySettings::read(&file);
+    let settings =
+        Settings { proxy: ProxySettings::read(&file), server: ServerSettings::read(&file, is_dev) };
     file.finish();
     let mistakes = mistakes.into_inner();
     if mistakes.is_empty() { Ok(settings) } else { Err(mistake::failure(name, source, mistakes)) }

@@ -199,7 +199,7 @@ impl Timeouts {
     }
 }
 
-fn read_listen_times(limits: &mut listen::Limits, section: &Section<'_>) {
+pub(super) fn read_listen_times(limits: &mut listen::Limits, section: &Section<'_>) {
     for (field, key) in [
         (&mut limits.first_byte, "first_byte"),
         (&mut limits.head, "head"),
@@ -210,23 +210,27 @@ fn read_listen_times(limits: &mut listen::Limits, section: &Section<'_>) {
     }
 }
 
+/// How many connections and how large heads may be.
+pub(super) fn read_listen_limits(listen: &mut listen::Limits, section: &Section<'_>) {
+    for (field, key, least, most) in [
+        (&mut listen.connections_max, "connections_max", 1, 1_000_000),
+        (&mut listen.connections_per_ip_max, "connections_per_ip_max", 1, 1_000_000),
+        (&mut listen.headers_max, "headers_max", 1, listen::HEADERS_MAX as u64),
+        (&mut listen.streams_max, "streams_max", 1, 10_000),
+    ] {
+        *field = section.number(key, least, most).map_or(*field, |it| it as usize);
+    }
+    for (field, key, least, most) in [
+        (&mut listen.head_bytes_max, "head_bytes_max", 256, 1 << 20),
+        (&mut listen.uri_bytes_max, "uri_bytes_max", 16, 60 << 10),
+    ] {
+        *field = section.size(key, least, most).map_or(*field, |it| it as usize);
+    }
+}
+
 impl Limits {
     fn read(&mut self, section: &Section<'_>) {
-        let listen = &mut self.listen;
-        for (field, key, least, most) in [
-            (&mut listen.connections_max, "connections_max", 1, 1_000_000),
-            (&mut listen.connections_per_ip_max, "connections_per_ip_max", 1, 1_000_000),
-            (&mut listen.headers_max, "headers_max", 1, listen::HEADERS_MAX as u64),
-            (&mut listen.streams_max, "streams_max", 1, 10_000),
-        ] {
-            *field = section.number(key, least, most).map_or(*field, |it| it as usize);
-        }
-        for (field, key, least, most) in [
-            (&mut listen.head_bytes_max, "head_bytes_max", 256, 1 << 20),
-            (&mut listen.uri_bytes_max, "uri_bytes_max", 16, 60 << 10),
-        ] {
-            *field = section.size(key, least, most).map_or(*field, |it| it as usize);
-        }
+        read_listen_limits(&mut self.listen, section);
         for (field, key, least, most) in [
             (&mut self.body_bytes_max, "body_bytes_max", 0, 1 << 50),
             (&mut self.body_rate_min, "body_rate_min", 1, 1 << 30),

@@ -8,6 +8,7 @@
 
 use super::{
     mistake::Mistake,
+    secret::Secret,
     value::{self, Wanted},
 };
 use std::{cell::RefCell, fmt::Display, ops::Range, time::Duration};
@@ -38,7 +39,7 @@ pub(crate) struct Section<'a> {
     span: Range<usize>,
     mistakes: &'a Mistakes,
     /// What was asked for.
-    known: RefCell<Vec<&'static str>>,
+    known: RefCell<Vec<&'a str>>,
 }
 
 impl<'a> Section<'a> {
@@ -52,8 +53,11 @@ impl<'a> Section<'a> {
     }
 
     /// The value under a key, if there is one.
-    fn get(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.known.borrow_mut().push(key);
+    fn get(&self, key: &'a str) -> Option<&'a Spanned<DeValue<'a>>> {
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
+        }
         self.table.iter().find(|(name, _)| name.get_ref().as_ref() == key).map(|(_, value)| value)
     }
 
@@ -73,12 +77,17 @@ impl<'a> Section<'a> {
         self.mistakes.add(Mistake::value(&self.path(key), found, &self.place(key), wanted));
     }
 
+    /// Notes this.
+    pub(crate) fn add(&self, mistake: Mistake) {
+        self.mistakes.add(mistake);
+    }
+
     /// Notes that a key is missing.
     pub(crate) fn missing(&self, key: &str, wanted: &str) {
         self.mistakes.add(Mistake::missing(&self.path(key), &self.span, wanted));
     }
 
-    fn read<T>(&self, key: &'static str, parse: impl FnOnce(&DeValue<'_>) -> Result<T, Wanted>) -> Option<T> {
+    fn read<T>(&self, key: &'a str, parse: impl FnOnce(&DeValue<'_>) -> Result<T, Wanted>) -> Option<T> {
         let value = self.get(key)?;
         match parse(value.get_ref()) {
             Ok(meaning) => Some(meaning),
@@ -90,12 +99,12 @@ impl<'a> Section<'a> {
     }
 
     /// A text with a meaning.
-    pub(crate) fn text<T>(&self, key: &'static str, parse: fn(&str) -> Result<T, Wanted>) -> Option<T> {
+    pub(crate) fn text<T>(&self, key: &'a str, parse: fn(&str) -> Result<T, Wanted>) -> Option<T> {
         self.read(key, |value| of_text(value, parse))
     }
 
     /// `true` or `false`.
-    pub(crate) fn flag(&self, key: &'static str) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &'a str) -> Option<bool> {
         self.read(key, |value| match value {
             DeValue::Boolean(flag) => Ok(*flag),
             _ => Err("`true` or `false`".to_owned()),
@@ -103,7 +112,7 @@ impl<'a> Section<'a> {
     }
 
     /// A whole number in a range.
-    pub(crate) fn number(&self, key: &'static str, least: u64, most: u64) -> Option<u64> {
+    pub(crate) fn number(&self, key: &'a str, least: u64, most: u64) -> Option<u64> {
         self.read(key, |value| {
             let number = match value {
                 DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
@@ -115,7 +124,7 @@ impl<'a> Section<'a> {
     }
 
     /// A time in a range.
-    pub(crate) fn duration(&self, key: &'static str, least: Duration, most: Duration) -> Option<Duration> {
+    pub(crate) fn duration(&self, key: &'a str, least: Duration, most: Duration) -> Option<Duration> {
         self.read(key, |value| {
             let duration = of_text(value, value::duration)?;
             in_range(duration, least, most, value::duration_text)
@@ -123,12 +132,12 @@ impl<'a> Section<'a> {
     }
 
     /// A size in a range.
-    pub(crate) fn size(&self, key: &'static str, least: u64, most: u64) -> Option<u64> {
+    pub(crate) fn size(&self, key: &'a str, least: u64, most: u64) -> Option<u64> {
         self.read(key, |value| in_range(of_text(value, value::size)?, least, most, value::size_text))
     }
 
     /// A list of texts with a meaning.
-    pub(crate) fn list<T>(&self, key: &'static str, parse: fn(&str) -> Result<T, Wanted>) -> Option<Vec<T>> {
+    pub(crate) fn list<T>(&self, key: &'a str, parse: fn(&str) -> Result<T, Wanted>) -> Option<Vec<T>> {
         let value = self.get(key)?;
         let DeValue::Array(items) = value.get_ref() else {
             self.wrong(key, &written(value.get_ref()), "a list: `[\"…\", \"…\"]`");
@@ -148,7 +157,7 @@ impl<'a> Section<'a> {
     }
 
     /// A table inside of this one.
-    pub(crate) fn section(&self, key: &'static str) -> Option<Section<'a>> {
+    pub(crate) fn section(&self, key: &'a str) -> Option<Section<'a>> {
         let value = self.get(key)?;
         match value.get_ref() {
             DeValue::Table(table) => Some(Section::new(self.path(key), table, value.span(), self.mistakes)),
@@ -160,7 +169,7 @@ impl<'a> Section<'a> {
     }
 
     /// The tables of a list: `[[key]]`.
-    pub(crate) fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
+    pub(crate) fn sections(&self, key: &'a str) -> Vec<Section<'a>> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let wanted = format!("a list of tables: `[[{}]]`", self.path(key));
         let DeValue::Array(items) = value.get_ref() else {
@@ -177,8 +186,92 @@ impl<'a> Section<'a> {
         items.iter().filter_map(section).collect()
     }
 
+    /// A text that was told already if it is wrong.
+    pub(crate) fn quietly<T>(&self, key: &'a str, parse: fn(&str) -> Result<T, Wanted>) -> Option<T> {
+        of_text(self.get(key)?.get_ref(), parse).ok()
+    }
+
+    /// One secret or a list of them; never shown, also if they are wrong.
+    pub(crate) fn secrets(&self, key: &'a str) -> Vec<Secret> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let items = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![value],
+        };
+        let mut secrets = Vec::new();
+        for item in items {
+            match of_text(item.get_ref(), Secret::parse) {
+                Ok(secret) => secrets.push(secret),
+                Err(wanted) => self.mistakes.add(Mistake::value(&self.path(key), "…", &item.span(), &wanted)),
+            }
+        }
+        secrets
+    }
+
+    /// Whether there is anything under a key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.iter().any(|(name, _)| name.get_ref().as_ref() == key)
+    }
+
+    /// What stands under a key, about as it was written.
+    pub(crate) fn found(&self, key: &str) -> String {
+        let found = self.table.iter().find(|(name, _)| name.get_ref().as_ref() == key);
+        found.map(|(_, value)| written(value.get_ref())).unwrap_or_default()
+    }
+
+    /// Whether a list stands under a key.
+    pub(crate) fn is_list(&self, key: &str) -> bool {
+        self.is_like(key, |it| matches!(it, DeValue::Array(_)))
+    }
+
+    /// Whether a list with nothing in it stands under a key.
+    pub(crate) fn is_empty_list(&self, key: &str) -> bool {
+        self.is_like(key, |it| matches!(it, DeValue::Array(items) if items.is_empty()))
+    }
+
+    /// Whether a table stands under a key.
+    pub(crate) fn is_table(&self, key: &str) -> bool {
+        self.is_like(key, |it| matches!(it, DeValue::Table(_)))
+    }
+
+    fn is_like(&self, key: &str, like: fn(&DeValue<'_>) -> bool) -> bool {
+        self.table.iter().any(|(name, value)| name.get_ref().as_ref() == key && like(value.get_ref()))
+    }
+
+    /// One text with a meaning, or a list of them.
+    pub(crate) fn one_or_more<T>(
+        &self,
+        key: &'a str,
+        parse: fn(&str) -> Result<T, Wanted>,
+    ) -> Option<Vec<T>> {
+        if self.is_list(key) { self.list(key, parse) } else { self.text(key, parse).map(|it| vec![it]) }
+    }
+
+    /// A text that must be there. One that is wrong was told where it stands.
+    pub(crate) fn needed<T>(
+        &self,
+        key: &'a str,
+        parse: fn(&str) -> Result<T, Wanted>,
+        wanted: &str,
+    ) -> Option<T> {
+        if !self.has(key) {
+            self.missing(key, wanted);
+        }
+        self.text(key, parse)
+    }
+
+    /// The keys of a table whose keys are chosen by the file.
+    pub(crate) fn keys(&self) -> Vec<&'a str> {
+        self.table.iter().map(|(key, _)| key.get_ref().as_ref()).collect()
+    }
+
     /// Ends the reading: what nobody asked for is unknown.
     pub(crate) fn finish(self) {
+        self.check_unknown();
+    }
+
+    /// Notes what nobody asked for so far.
+    pub(crate) fn check_unknown(&self) {
         let known = self.known.borrow();
         for (key, _) in self.table {
             let name = key.get_ref().as_ref();

@@ -3,7 +3,7 @@
 use super::{
     mistake::quoted,
     read::Section,
-    value::{self, Caller, Wanted},
+    value::{self, Caller, Wanted, one_of},
 };
 use crate::proxy::pattern::Pattern;
 use http::{HeaderName, Method, header};
@@ -159,11 +159,6 @@ fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
     }
-}
-
-fn one_of<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<T, Wanted> {
-    let found = all.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning);
-    found.ok_or_else(|| format!("one of {}", quoted(&all.iter().map(|it| it.0).collect::<Vec<_>>())))
 }
 
 fn key_mode(text: &str) -> Result<KeyMode, Wanted> {

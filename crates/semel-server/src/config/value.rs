@@ -5,6 +5,7 @@
 //!
 //! It does not know where a value stood: whoever asked does.
 
+use super::mistake::quoted;
 use http::{HeaderName, Method, Uri, uri::Authority};
 use std::{
     net::{IpAddr, SocketAddr},
@@ -166,6 +167,12 @@ pub(crate) fn network(text: &str) -> Result<Network, Wanted> {
     if bits <= bits_max { Ok(Network { address, bits }) } else { Err(wanted()) }
 }
 
+/// One of a few words.
+pub(crate) fn one_of<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<T, Wanted> {
+    let found = all.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning);
+    found.ok_or_else(|| format!("one of {}", quoted(&all.iter().map(|it| it.0).collect::<Vec<_>>())))
+}
+
 /// A name that fits into a header: `Via`, or the first part of scopes.
 pub(crate) fn token(text: &str) -> Result<String, Wanted> {
     let is_token = |it: u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it);
@@ -183,6 +190,13 @@ pub(crate) fn problem_base(text: &str) -> Result<String, Wanted> {
         return Ok(text.to_owned());
     }
     Err("a URL that ends with a slash, such as `https://api.example.com/problems/`".to_owned())
+}
+
+/// A URL that is encrypted.
+pub(crate) fn https_url(text: &str) -> Result<String, Wanted> {
+    let uri: Option<Uri> = text.parse().ok();
+    let is_right = uri.is_some_and(|it| it.scheme_str() == Some("https") && it.authority().is_some());
+    if is_right { Ok(text.to_owned()) } else { Err("a URL that begins with `https://`".to_owned()) }
 }
 
 /// What was typed, without a password: it may be shown and logged.

@@ -162,7 +162,7 @@ const fn is_turning(character: char) -> bool {
 }
 
 /// A moment of UTC, to the millisecond: `2026-11-16T01:45:07.123Z`.
-fn moment(time: SystemTime) -> String {
+pub(crate) fn moment(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, millis) = (since.as_secs(), since.subsec_millis());
     let (year, month, day) = civil(seconds / 86_400);

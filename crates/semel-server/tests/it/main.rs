@@ -13,5 +13,6 @@ mod keyed;
 mod logs;
 mod lost;
 mod pass;
+mod serve;
 mod stop;
 mod upgrade;

@@ -1,0 +1,205 @@
+//! `semel plan`: when the attempts of each function would be, if they all failed.
+//!
+//! 1. An attempt begins between two moments: the first if every attempt before it failed at once and every delay was the
+//!    shortest, the second if each took its whole timeout and every delay was the longest.
+//! 2. A warning names every source that may send an event again after it was forgotten: where retention is shorter than
+//!    the retry window and the source's own time together.
+//!
+//! It starts nothing, and asks nobody.
+
+use crate::{
+    config::{self, DeadLetterSettings, FunctionSettings, ServerSettings, SourceSettings},
+    exit::Failure,
+};
+use clap::Args;
+use semel_core::retry::{Backoff, Planned, RetryPolicy};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How many attempts are shown before the rest is told in a sentence.
+const SHOWN_MAX: usize = 8;
+/// Most attempts that are counted: without a delay there is no end in sight.
+const COUNTED_MAX: usize = 100_000;
+
+/// What was typed.
+#[derive(Args, Debug)]
+pub(super) struct Typed {
+    /// The file to look at [default: semel.toml]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Lets functions be on this machine, as `semel serve --dev` does
+    #[arg(long)]
+    dev: bool,
+}
+
+/// Prints the plan of every function.
+pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
+    let file = typed.file.as_deref().unwrap_or(Path::new("semel.toml"));
+    let settings = config::parse(file, &config::read(file)?, typed.dev)?.server;
+    if settings.functions.is_empty() {
+        return Err(Failure::no(format!("`{}` has no functions", file.display()))
+            .hint("add one: `[[function]]` with a `name` and a `url`"));
+    }
+    let plans: Vec<_> = settings.functions.iter().map(plan).collect();
+    print!("{}", plans.join("\n"));
+    for warning in warnings(&settings) {
+        eprintln!("warning: {warning}");
+    }
+    Ok(())
+}
+
+/// The plan of a function, for people.
+fn plan(function: &FunctionSettings) -> String {
+    let policy = &function.policy;
+    let mut text = format!("{}: {}\n", function.name, function.url);
+    let mut line = |name: &str, value: &str| {
+        // Nothing fails to be written to a string.
+        let _ = writeln!(text, "  {name:<9} {value}");
+    };
+    line("retry", &retry(policy));
+    line("attempt", "begins after");
+    let all: Vec<_> = policy.timetable().take(COUNTED_MAX).collect();
+    for planned in all.iter().take(SHOWN_MAX) {
+        line(&planned.attempt.to_string(), &between(planned));
+    }
+    if all.len() > SHOWN_MAX {
+        line("…", &rest(policy, &all));
+    }
+    line("ends", &end(function));
+    text
+}
+
+fn retry(policy: &RetryPolicy) -> String {
+    let timeout = human(policy.timeout());
+    if !policy.is_on() {
+        return format!("off: one attempt of at most {timeout}; what fails is dropped");
+    }
+    let backoff = match policy.backoff() {
+        Backoff::Exponential { min, max } => format!("{} … {}, doubling", human(*min), human(*max)),
+        Backoff::Immediate => "at once".to_owned(),
+        Backoff::Schedule(_) => "by a schedule".to_owned(),
+    };
+    let attempts = policy.attempts_max().map(|it| format!(", at most {it} attempts")).unwrap_or_default();
+    format!("{backoff}; for {}{attempts}; each of at most {timeout}", human(policy.window()))
+}
+
+fn between(Planned { earliest, latest, .. }: &Planned) -> String {
+    if earliest == latest { human(*earliest) } else { format!("{} … {}", human(*earliest), human(*latest)) }
+}
+
+/// How many attempts there are, at least and at most.
+fn rest(policy: &RetryPolicy, all: &[Planned]) -> String {
+    let most = all.len();
+    let fewest = all.iter().take_while(|it| it.latest < policy.window()).count().min(most);
+    match (fewest, most) {
+        (_, COUNTED_MAX) => {
+            format!("{} or more of them, without an end in sight but the window's", grouped(most))
+        }
+        (fewest, most) if fewest == most => format!("{} attempts in all", grouped(most)),
+        (fewest, most) => format!("{} to {} attempts in all", grouped(fewest), grouped(most)),
+    }
+}
+
+fn end(function: &FunctionSettings) -> String {
+    let policy = &function.policy;
+    let retention = human(policy.retention());
+    let age = policy.event_age_max().map(|it| format!(", or when the event is {} old", human(it)));
+    let after = if policy.is_on() {
+        format!("{} after the first attempt at the latest{}", human(policy.window()), age.unwrap_or_default())
+    } else {
+        "after one attempt".to_owned()
+    };
+    let then = match &function.dead_letter {
+        _ if !policy.is_on() => "an event that failed is gone".to_owned(),
+        DeadLetterSettings::Keep => "then it is a dead letter".to_owned(),
+        DeadLetterSettings::None => "then only that it failed is kept".to_owned(),
+        DeadLetterSettings::Url(url) => format!("then it is a dead letter, and sent to {url}"),
+        DeadLetterSettings::Function(name) => format!("then it is a dead letter, and given to `{name}`"),
+    };
+    format!("{after}; {then}; remembered for {retention}")
+}
+
+/// Which sources may send an event again after it was forgotten.
+fn warnings(settings: &ServerSettings) -> Vec<String> {
+    let sources = || std::iter::once(&settings.events).chain(&settings.sources);
+    let reaches = |source: &SourceSettings, function: &FunctionSettings| {
+        source.functions.as_ref().is_none_or(|it| it.contains(&function.name))
+    };
+    let mut warnings = Vec::new();
+    for function in &settings.functions {
+        let window = if function.policy.is_on() { function.policy.window() } else { Duration::ZERO };
+        let retention = function.policy.retention();
+        for source in sources().filter(|it| reaches(it, function)) {
+            let needed = window + source.redelivery;
+            if retention < needed {
+                warnings.push(format!(
+                    "`{}` remembers an event for {}, but retries it for {} and `{}` may send it again for {}: a late duplicate \
+                     would run again; `retention = \"{}\"` covers it",
+                    function.name,
+                    human(retention),
+                    human(window),
+                    source.path(),
+                    human(source.redelivery),
+                    config::duration_text(needed)
+                ));
+            }
+        }
+    }
+    warnings
+}
+
+/// A time for people: its two largest units.
+fn human(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if millis < 1_000 {
+        return if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") };
+    }
+    let seconds = duration.as_secs();
+    let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    let first = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(3);
+    let mut text = String::new();
+    let mut left = seconds;
+    for (size, unit) in units.iter().skip(first).take(2) {
+        if left >= *size {
+            let _ = write!(text, "{}{unit}", left / size);
+        }
+        left %= size;
+    }
+    text
+}
+
+/// A number for people: `8,641`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_numbers_are_for_people() {
+        for (seconds, text) in
+            [(0, "0s"), (59, "59s"), (80, "1m20s"), (3_600, "1h"), (93_784, "1d2h"), (86_460, "1d")]
+        {
+            assert_eq!(human(Duration::from_secs(seconds)), text);
+        }
+        assert_eq!(human(Duration::from_millis(250)), "250ms");
+        assert_eq!(
+            (grouped(7), grouped(8_641), grouped(1_000_000)),
+            ("7".into(), "8,641".into(), "1,000,000".into())
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! Everything that goes out: calls of functions, and the keys and certificates that signatures are checked with.
+//!
+//! 1. All of it goes through one client, behind one guard.
+//! 2. A new guard takes the place of the old one with a client of its own: no connection outlives what it was allowed by,
+//!    except for what is under way.
+
+use crate::ingest::Fetch;
+use bytes::Bytes;
+use http::StatusCode;
+use semel::BoxFuture;
+use semel_runtime::deliver::{
+    Answer, BoxedAnswer, Client, Deliver, Delivery, Settings,
+    guard::{Policy, check_url},
+};
+use std::{
+    sync::{PoisonError, RwLock},
+    time::Duration,
+};
+
+/// How long fetching may take.
+const FETCH_MAX: Duration = Duration::from_secs(10);
+
+/// The way out.
+pub(super) struct Outgoing(RwLock<(Client, Policy)>);
+
+impl Outgoing {
+    pub(super) fn new(policy: Policy) -> Self {
+        Self(RwLock::new((client(&policy), policy)))
+    }
+
+    /// From now on this is the guard.
+    pub(super) fn replace(&self, policy: Policy) {
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if current.1 != policy {
+            *current = (client(&policy), policy);
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    fn policy(&self) -> Policy {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+}
+
+fn client(policy: &Policy) -> Client {
+    Client::new(Settings { policy: policy.clone(), ..Settings::default() })
+}
+
+impl Deliver for Outgoing {
+    fn deliver(&self, delivery: Delivery) -> BoxedAnswer<'_> {
+        let client = self.client();
+        Box::pin(async move { client.deliver(delivery).await })
+    }
+}
+
+impl Fetch for Outgoing {
+    fn fetch<'a>(&'a self, url: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Bytes, String>> {
+        let (client, policy) = (self.client(), self.policy());
+        Box::pin(async move {
+            let target = check_url(url, &policy).map_err(|refusal| refusal.to_string())?;
+            match client.get(target, FETCH_MAX).await {
+                Answer::Status(status) if status.code != StatusCode::OK => {
+                    Err(format!("answered {}", status.code))
+                }
+                Answer::Status(status) if status.is_truncated || status.body.len() > bytes_max => {
+                    Err("the answer is too large".to_owned())
+                }
+                Answer::Status(status) => Ok(status.body),
+                Answer::NotSent(cause) | Answer::Broken(cause) => Err(cause.to_string()),
+                Answer::TimedOut(_) => Err("no answer in time".to_owned()),
+            }
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! What happened, as Prometheus reads it.
+//!
+//! 1. Counters of this node since its start, and counts of all executions, by function. The names of functions are the
+//!    operator's: nobody who sends events can make a label.
+//! 2. The queue keeps its counts, so that asking costs the same at any backlog. Where it does not answer, `semel_up` is 0
+//!    and its counts are left out.
+
+use super::{Answer, health::answer};
+use crate::ingest::Ingest;
+use http::{Response, StatusCode};
+use semel_core::{queue::Counts, record::Reason};
+use semel_runtime::{FunctionStatus, Totals};
+use std::{fmt::Write as _, time::Duration};
+
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// How long the queue may take.
+const QUEUE_MAX: Duration = Duration::from_secs(2);
+
+/// Everything that is counted.
+pub(super) async fn metrics(ingest: &Ingest) -> Response<Answer> {
+    let counts = tokio::time::timeout(QUEUE_MAX, ingest.runtime.counts()).await;
+    let counts = counts.ok().and_then(Result::ok);
+    let mut text = String::with_capacity(8 * 1024);
+    family(&mut text, "semel_up", "gauge", "Whether the store answers.", [("", u64::from(counts.is_some()))]);
+    ingest.counters.write(&mut text);
+    of_node(&mut text, &ingest.runtime.status());
+    of_queue(&mut text, counts.as_deref().unwrap_or_default());
+    answer(StatusCode::OK, CONTENT_TYPE, text.into())
+}
+
+/// A name, what it means, and a value for each set of labels.
+fn family<L: AsRef<str>>(
+    text: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (L, u64)>,
+) {
+    // Nothing fails to be written to a string.
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    for (labels, value) in values {
+        let _ = match labels.as_ref() {
+            "" => writeln!(text, "{name} {value}"),
+            labels => writeln!(text, "{name}{{{labels}}} {value}"),
+        };
+    }
+}
+
+fn function(name: &str) -> String {
+    format!("function=\"{name}\"")
+}
+
+type Total = fn(&Totals) -> u64;
+type Count = fn(&Counts) -> u64;
+
+/// What this node has done.
+fn of_node(text: &mut String, all: &[FunctionStatus]) {
+    let totals: [(&str, &str, Total); 11] = [
+        ("accepted", "Events accepted as new.", |it| it.accepted),
+        ("accepted_claimed", "Of them, delivered from memory.", |it| it.accepted_claimed),
+        ("duplicate", "Events that had come before.", |it| it.duplicates),
+        ("mismatch", "Of them, with another content.", |it| it.mismatches),
+        ("attempts", "Attempts that began.", |it| it.attempts),
+        ("completed", "Attempts that took effect.", |it| it.completed),
+        ("retried", "Attempts that failed and are made again.", |it| it.retried),
+        ("dead", "Executions that became dead letters.", |it| it.dead),
+        ("handed_back", "Claimed executions that were handed back.", |it| it.handed_back),
+        ("superseded", "Attempts that somebody else had taken over.", |it| it.superseded),
+        ("abandoned", "Attempts whose end could not be written.", |it| it.abandoned),
+    ];
+    for (name, help, total) in totals {
+        let values = all.iter().map(|it| (function(&it.function), total(&it.totals)));
+        family(text, &format!("semel_function_{name}_total"), "counter", help, values);
+    }
+    let in_flight = all.iter().map(|it| (function(&it.function), u64::from(it.in_flight)));
+    family(text, "semel_function_in_flight", "gauge", "Attempts under way.", in_flight);
+    let paused = all.iter().map(|it| (function(&it.function), u64::from(it.is_paused)));
+    family(text, "semel_function_paused", "gauge", "Whether it starts nothing.", paused);
+}
+
+/// What there is, on all nodes together.
+fn of_queue(text: &mut String, all: &[Counts]) {
+    let by_status: [(&str, Count); 3] = [
+        ("PENDING", |it| it.pending),
+        ("IN_PROGRESS", |it| it.in_progress),
+        ("COMPLETED", |it| it.completed),
+    ];
+    let labels = |it: &Counts, status: &str| format!("{},status=\"{status}\"", function(&it.function));
+    let standing = by_status
+        .iter()
+        .flat_map(|(status, count)| all.iter().map(move |it| (labels(it, status), count(it))));
+    family(text, "semel_executions", "gauge", "Executions that are remembered, by status.", standing);
+    let failed = Reason::ALL.iter().flat_map(|reason| {
+        all.iter().map(move |it| {
+            let labels = format!("{},reason=\"{}\"", function(&it.function), reason.as_str());
+            (labels, it.failed[*reason as usize])
+        })
+    });
+    family(text, "semel_executions_failed", "gauge", "Executions that failed, by reason.", failed);
+    let accepted = all.iter().map(|it| (function(&it.function), it.accepted));
+    family(text, "semel_executions_accepted_total", "counter", "Executions ever accepted.", accepted);
+    let purged = all.iter().map(|it| (function(&it.function), it.purged));
+    family(text, "semel_executions_purged_total", "counter", "Executions ever purged.", purged);
+}

@@ -1,0 +1,165 @@
+//! Starting the server, and ending it well.
+
+use super::{
+    fetch::Outgoing,
+    functions::functions,
+    health::Health,
+    queue,
+    reload::{Reread, reload, sources},
+    signals,
+    site::{Api, Inside, Side, Site},
+};
+use crate::{
+    config::{AuthSettings, ServerSettings},
+    exit::Failure,
+    ingest::{BodyLimits, Ingest, Rooms, problems::PAGES},
+    listen::{self, Door, Stop, Stopper},
+};
+use semel::http::ProblemBase;
+use semel_core::queue::Queue;
+use semel_runtime::{Runtime, deliver::Deliver};
+use std::{io, net::SocketAddr, sync::Arc, time::Instant};
+use tokio::{net::TcpListener, sync::mpsc};
+use tracing::{info, warn};
+
+/// A server that is ready to let senders in.
+pub struct Server {
+    inside: Arc<Inside>,
+    outgoing: Arc<Outgoing>,
+    listener: TcpListener,
+    admin: Option<TcpListener>,
+    settings: ServerSettings,
+    stopper: Stopper,
+    stop: Stop,
+}
+
+/// Runs the server until a signal ends it. The file is read again by what is given.
+pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
+    let queue = queue::open(&settings.store).await?;
+    let server = Server::bind(settings, queue, None).await?;
+    let (signals, reloads) = signals::catch(server.stopper.clone())?;
+    server.serve(reread, reloads).await;
+    signals.abort();
+    Ok(())
+}
+
+impl Server {
+    /// Starts the runtime, and binds the addresses.
+    pub async fn bind(
+        settings: ServerSettings,
+        queue: Arc<dyn Queue>,
+        api: Option<Box<dyn Api>>,
+    ) -> Result<Self, Failure> {
+        check_open(&settings)?;
+        let (stopper, stop) = listen::stop();
+        let listener = bind(settings.listen, "--listen").await?;
+        let admin = match settings.admin_listen {
+            Some(address) => Some(bind(address, "--admin-listen").await?),
+            None => None,
+        };
+        let outgoing = Arc::new(Outgoing::new(settings.guard.clone()));
+        let (functions, sources) = (functions(&settings.functions)?, sources(&settings, &outgoing)?);
+        let deliver: Arc<dyn Deliver> = Arc::<Outgoing>::clone(&outgoing);
+        let runtime = Runtime::builder(queue, deliver)
+            .functions(functions)
+            .memory_max(settings.limits.memory_bytes_max as usize)
+            .start()
+            .map_err(|error| Failure::usage("the functions do not go together").because(&error))?;
+        let problems = problems(&settings);
+        let limits = BodyLimits {
+            bytes_max: settings.limits.body_bytes_max,
+            rate_min: settings.limits.body_rate_min,
+            grace: settings.body_grace,
+        };
+        let rooms = Rooms::new(settings.limits.buffer_bytes_max);
+        let inside = Arc::new(Inside {
+            health: Health::new(runtime.clone(), stop.clone()),
+            ingest: Ingest::new(runtime, sources, limits, rooms, problems.clone()),
+            api,
+            problems,
+        });
+        Ok(Self { inside, outgoing, listener, admin, settings, stopper, stop })
+    }
+
+    /// Where senders come in: the port that was found, if none was named.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// What ends it.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Lets senders in until it is told to stop, and finishes what is under way.
+    pub async fn serve(self, reread: Reread, mut reloads: mpsc::Receiver<()>) {
+        let Self { inside, outgoing, listener, admin, settings, stopper, mut stop } = self;
+        let address = |listener: &TcpListener| {
+            listener.local_addr().map_or_else(|_| "?".to_owned(), |it| it.to_string())
+        };
+        let (functions, sources) = (settings.functions.len(), settings.sources.len());
+        let admin_address = admin.as_ref().map(address);
+        info!(address = address(&listener), admin = admin_address, functions, sources, "listening");
+        if functions == 0 {
+            warn!("there are no functions: every event is refused; add one with `--function NAME=URL`");
+        }
+        let patience = settings.shutdown;
+        let door = |side: Side| {
+            let site = Site { side, inside: Arc::clone(&inside) };
+            let exempt = if side == Side::Admin { Vec::new() } else { settings.trusted_proxies.clone() };
+            Arc::new(Door::new(site, settings.limits.listen.clone(), exempt, problems(&settings)))
+        };
+        let side = if admin.is_some() { Side::Events } else { Side::Both };
+        let admin = admin
+            .map(|listener| tokio::spawn(listen::serve(listener, door(Side::Admin), stop.clone(), patience)));
+        let serving = listen::serve(listener, door(side), stop.clone(), patience);
+        let reloading = async {
+            loop {
+                tokio::select! {
+                    Some(()) = reloads.recv() => reload(&reread, &settings, &inside, &outgoing),
+                    () = stop.requested() => return Instant::now(),
+                }
+            }
+        };
+        let (all_finished, since) = tokio::join!(serving, reloading);
+        let left = patience.saturating_sub(since.elapsed());
+        let all_settled = inside.ingest.runtime.shutdown(left).await;
+        if let Some(admin) = admin {
+            admin.abort();
+        }
+        drop(stopper);
+        if all_finished && all_settled {
+            info!("stopped");
+        } else {
+            warn!(patience = ?patience, "stopped with work under way: it is taken over when its leases lapse");
+        }
+    }
+}
+
+/// Refuses to let the whole network send events, unless that was asked for.
+fn check_open(settings: &ServerSettings) -> Result<(), Failure> {
+    let is_open = settings.events.auth == AuthSettings::Unsaid;
+    if !is_open || settings.is_dev || settings.listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let what = format!("`--listen {}`: everybody there could send events to `/events`", settings.listen);
+    Err(Failure::usage(what).hint(
+        "say who may, below `[events]` in the file: `auth = \"bearer\"` with a `secret`, or `auth = \"none\"` if everybody may",
+    ))
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let failure =
+            Failure::unavailable(format!("`{flag} {address}`: cannot listen there")).because(&error);
+        match error.kind() {
+            io::ErrorKind::AddrInUse => failure.hint("end the program that does, or choose another port"),
+            io::ErrorKind::PermissionDenied => failure.hint("choose a port above 1023"),
+            _ => failure.hint("choose an address of this machine"),
+        }
+    })
+}
+
+fn problems(settings: &ServerSettings) -> ProblemBase {
+    ProblemBase::new(settings.problem_base.as_deref().unwrap_or(PAGES))
+}

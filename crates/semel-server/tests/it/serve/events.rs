@@ -1,0 +1,212 @@
+//! Events in, functions called.
+
+use super::support::{Server, event, full, orders, problem, read, told};
+use crate::support::{Asked, Upstream, answer, semel, soon};
+use http::Request;
+use insta::assert_snapshot;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_deliveries_are_one_call() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    let first = server.event("evt-1", r#"{"order":42}"#).await;
+    assert_eq!(first.status, 202, "{first:?}");
+    let receipt = read(&first);
+    assert_eq!(
+        (&receipt["id"], &receipt["source"], &receipt["duplicate"]),
+        (&json!("evt-1"), &json!("/shop"), &json!(false))
+    );
+    assert_eq!(receipt["functions"][0]["function"], "orders");
+    function.called(1).await;
+    for _ in 0..2 {
+        let again = server.event("evt-1", r#"{"order":42}"#).await;
+        assert_eq!((again.status.as_u16(), &read(&again)["duplicate"]), (200, &json!(true)), "{again:?}");
+        let original = &read(&again)["functions"][0];
+        assert_eq!(original["execution"], receipt["functions"][0]["execution"]);
+        assert!(original["status"].is_string() && original["since"].is_string(), "{again:?}");
+    }
+    let other = server.event("evt-2", r#"{"order":43}"#).await;
+    assert_eq!(other.status, 202);
+    function.called(2).await;
+    assert_eq!(function.calls(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_is_called_with_the_event_and_which_attempt_it_is() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    assert_eq!(server.event("evt-1", r#"{"order":42}"#).await.status, 202);
+    function.called(1).await;
+    let asked = soon("the call", async {
+        loop {
+            if let [asked] = &function.asked()[..] {
+                return asked.clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let header = |name: &str| asked.header(name).join(",");
+    assert_eq!(asked.uri.path(), "/orders");
+    assert_eq!((header("ce-id").as_str(), header("ce-type").as_str()), ("evt-1", "order.created"));
+    assert_eq!(header("content-type"), "application/json");
+    assert_eq!(&asked.body[..], br#"{"order":42}"#);
+    assert_eq!(header("semel-attempt"), "1");
+    for name in ["idempotency-key", "semel-fence", "semel-deadline", "traceparent"] {
+        assert!(!header(name).is_empty(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_attempt_is_made_again_and_the_event_is_done_once() {
+    let function = Upstream::start(async |asked: Asked| {
+        let is_first = asked.header("semel-attempt") == ["1"];
+        answer(if is_first { 503 } else { 200 }, "")
+    })
+    .await;
+    let server = Server::with(&orders(&function, "retry = \"immediate\"\n"));
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(2).await;
+    soon("the end", async {
+        while read(&server.event("evt-1", "{}").await)["functions"][0]["status"] != "COMPLETED" {}
+    })
+    .await;
+    assert_eq!(function.calls(), 2);
+    let keys: Vec<_> = function.asked().iter().map(|it| it.header("idempotency-key").join("")).collect();
+    assert_eq!(keys[0], keys[1], "the key is the same over all attempts");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_three_modes_of_cloudevents_are_one_event() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    assert_eq!(server.event("evt-1", r#"{"order":42}"#).await.status, 202);
+    let event = r#"{"specversion":"1.0","id":"evt-1","source":"/shop","type":"order.created","datacontenttype":"application/json","data":{"order":42}}"#;
+    let send = async |content_type: &str, body: String| {
+        let request = Request::post(server.program.url("/events")).header("content-type", content_type);
+        server.send(request.body(full(body)).unwrap()).await
+    };
+    let structured = send("Application/CloudEvents+JSON; charset=utf-8", event.to_owned()).await;
+    assert_eq!(
+        (structured.status.as_u16(), &read(&structured)["duplicate"]),
+        (200, &json!(true)),
+        "{structured:?}"
+    );
+    let batch =
+        send("application/cloudevents-batch+json", format!("[{event},{}]", event.replace("evt-1", "evt-2")))
+            .await;
+    assert_eq!(batch.status, 202, "{batch:?}");
+    let items = read(&batch);
+    assert_eq!((&items[0]["status"], &items[0]["duplicate"]), (&json!(200), &json!(true)), "{items}");
+    assert_eq!((&items[1]["status"], &items[1]["duplicate"]), (&json!(202), &json!(false)), "{items}");
+    function.called(2).await;
+    let empty = send("application/cloudevents-batch+json", "[]".to_owned()).await;
+    assert_eq!((empty.status.as_u16(), empty.text()), (200, "[]"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_in_which_one_item_is_wrong_is_no_success_and_the_others_are_kept() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    let event = |id: &str| format!(r#"{{"specversion":"1.0","id":"{id}","source":"/shop","type":"t"}}"#);
+    let body = format!("[{},{{\"specversion\":\"1.0\"}},{}]", event("a"), event("b"));
+    let request = || {
+        Request::post(server.program.url("/events"))
+            .header("content-type", "application/cloudevents-batch+json")
+            .body(full(body.clone()))
+            .unwrap()
+    };
+    let got = server.send(request()).await;
+    assert_eq!(told(&got), (422, "events-refused".to_owned()), "{got:?}");
+    let statuses: Vec<_> =
+        read(&got)["items"].as_array().unwrap().iter().map(|it| it["status"].clone()).collect();
+    assert_eq!(statuses, [202, 400, 202]);
+    function.called(2).await;
+    let again = server.send(request()).await;
+    let statuses: Vec<_> =
+        read(&again)["items"].as_array().unwrap().iter().map(|it| it["status"].clone()).collect();
+    assert_eq!(statuses, [200, 400, 200]);
+    assert_eq!(function.calls(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_functions_says_how_to_add_one() {
+    let server = Server::with("");
+    let got = server.event("evt-1", "{}").await;
+    assert_eq!(told(&got), (422, "no-function".to_owned()));
+    assert_snapshot!(got.text());
+    server
+        .program
+        .event("there are no functions: every event is refused; add one with `--function NAME=URL`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_may_be_typed() {
+    let function = Upstream::echo().await;
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("orders=http://{}/typed", function.address);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_semel"));
+    command.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--log",
+        "json",
+        "--store",
+        "memory:",
+        "--function",
+        &url,
+    ]);
+    let program = crate::support::Proxy::spawn(command.current_dir(directory.path()));
+    let got = crate::support::Client::new().send(event(&program, "evt-1").body(full("{}")).unwrap()).await;
+    assert_eq!(got.status, 202, "{got:?}");
+    function.called(1).await;
+}
+
+#[test]
+fn what_cannot_be_meant_is_told_with_a_remedy() {
+    let said = |arguments: &[&str]| {
+        let directory = tempfile::tempdir().unwrap();
+        let ended = semel(directory.path(), arguments);
+        format!("exit code {}\n{}{}", ended.code.unwrap(), ended.stdout, ended.stderr)
+    };
+    let all = [
+        said(&["serve", "--function", "orders"]),
+        said(&["serve", "--function", "orders=ftp://a"]),
+        said(&["serve", "--function", "orders=http://10.0.0.1/"]),
+        said(&["serve", "--function", "a=http://127.0.0.1:1/", "--function", "a=http://127.0.0.1:2/"]),
+        said(&["serve", "--retry", "gen2"]),
+        said(&["serve", "--function", "a=http://127.0.0.1:1/", "--retry", "always"]),
+        said(&["serve", "--listen", "0.0.0.0:8787", "--store", "memory:", "--log", "off"]),
+        said(&["serve", "--store", "redis://ann:s3cret@db", "--log", "off"]),
+        said(&["serve", "--config", "missing.toml"]),
+    ]
+    .join("\n\n");
+    assert!(!all.contains("s3cret"), "{all}");
+    assert_snapshot!(all);
+}
+
+#[test]
+fn help_has_examples() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_snapshot!(semel(directory.path(), &["serve", "--help"]).stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_name_with_another_content_is_not_run() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    assert_eq!(server.event("evt-1", r#"{"order":42}"#).await.status, 202);
+    let other = server.event("evt-1", r#"{"order":43}"#).await;
+    assert_eq!(other.status, 200, "{other:?}");
+    assert_eq!(read(&other)["functions"][0]["mismatch"], true, "{other:?}");
+    let same = server.event("evt-1", r#"{ "order": 42 }"#).await;
+    assert_eq!(read(&same)["functions"][0]["mismatch"], json!(null), "JSON is compared as JSON");
+    let strict = Server::with(&orders(&function, "strict = true\n"));
+    assert_eq!(strict.event("evt-2", "1").await.status, 202);
+    let refused = strict.event("evt-2", "2").await;
+    assert_eq!((refused.status.as_u16(), problem(&refused).as_str()), (422, "mismatch"));
+    function.called(2).await;
+    assert_eq!(function.calls(), 2);
+}

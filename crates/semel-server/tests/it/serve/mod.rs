@@ -1,0 +1,10 @@
+//! `semel serve`, and what goes with it.
+
+mod address;
+mod config;
+mod events;
+mod hostile;
+mod reload;
+mod sources;
+mod stop;
+mod support;

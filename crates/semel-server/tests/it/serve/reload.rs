@@ -1,0 +1,73 @@
+//! Reading the file again.
+
+use super::support::{Server, orders, read, told};
+use crate::support::Upstream;
+
+fn write(server: &Server, file: &str) {
+    std::fs::write(server.directory.path().join("semel.toml"), file).unwrap();
+    server.program.signal("HUP");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_file_takes_the_place_of_the_old_one() {
+    let (first, second) = (Upstream::echo().await, Upstream::echo().await);
+    let server = Server::before(&first);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    first.called(1).await;
+    let source = "[[source]]\nname = \"a\"\nauth = \"bearer\"\nsecret = \"correct horse\"\n";
+    write(&server, &orders(&second, source));
+    server.program.event("the file was read again");
+    assert_eq!(server.event("evt-1", "{}").await.status, 200, "what was accepted stays accepted");
+    assert_eq!(server.event("evt-2", "{}").await.status, 202);
+    second.called(1).await;
+    assert_eq!((first.calls(), second.calls()), (1, 1));
+    assert_eq!(told(&server.json("/sources/a", &[], "{}").await), (401, "unauthorized".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_file_changes_nothing_and_the_log_says_why() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    for (n, wrong) in [
+        "[[function]]\nname = \"orders\"\n",
+        "[[function",
+        "[[source]]\nname = \"a\"\nauth = \"bearer\"\nsecret = \"env:SEMEL_NOT_THERE\"\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        write(&server, wrong);
+        let told = &server.program.events("the file was read again, and nothing changed", n + 1)[n];
+        let error = told["error"].as_str().unwrap();
+        assert!(error.contains("semel.toml:") || error.contains("SEMEL_NOT_THERE"), "{error}");
+        let got = server.event(&format!("evt-{n}"), "{}").await;
+        assert_eq!(got.status, 202, "{got:?}");
+    }
+    function.called(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_a_restart_is_told() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    write(&server, &orders(&function, "[server.limits]\nbody_bytes_max = \"2MiB\"\n"));
+    let told = server.program.event("changed in the file, and needs a restart");
+    assert_eq!(told["what"], "limits");
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_function_that_is_gone_waits_until_it_is_back() {
+    let function = Upstream::start(async |_| crate::support::answer(503, "")).await;
+    let server = Server::with(&orders(&function, "retry = \"gen2\"\nbackoff = [\"1s\"]\n"));
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(1).await;
+    write(&server, "");
+    server.program.event("the file was read again");
+    assert_eq!(told(&server.event("evt-1", "{}").await), (422, "no-function".to_owned()));
+    let healed = Upstream::echo().await;
+    write(&server, &orders(&healed, "retry = \"gen2\"\nbackoff = [\"1s\"]\n"));
+    server.program.events("the file was read again", 2);
+    healed.called(1).await;
+    assert_eq!(read(&server.event("evt-1", "{}").await)["duplicate"], true);
+}

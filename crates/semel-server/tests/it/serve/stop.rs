@@ -1,0 +1,125 @@
+//! Ending, and beginning again.
+
+use super::support::{Server, event, full, orders, read};
+use crate::support::{Asked, Client, Gate, Upstream, answer, semel, soon};
+use insta::assert_snapshot;
+
+/// Until an execution has this status.
+async fn stands(server: &Server, id: &str, status: &str) {
+    soon(status, async { while read(&server.event(id, "{}").await)["functions"][0]["status"] != status {} })
+        .await;
+}
+
+/// F1: what was acknowledged is there after a kill, and is given to its function.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_by_a_kill() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let function = Upstream::start(move |_: Asked| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, "")
+        }
+    })
+    .await;
+    let file = orders(&function, "retry = \"immediate\"\ntimeout = \"1s\"\nconcurrency = 2\n");
+    let server = Server::start(tempfile::tempdir().unwrap(), &file, &[]);
+    for id in 0..20 {
+        assert_eq!(server.event(&format!("evt-{id}"), "{}").await.status, 202);
+    }
+    function.called(2).await;
+    let server = server.killed(&[]);
+    gate.open(10_000);
+    for id in 0..20 {
+        let again = server.event(&format!("evt-{id}"), "{}").await;
+        assert_eq!(again.status, 200, "it is a duplicate of what was there before: {again:?}");
+    }
+    for id in 0..20 {
+        stands(&server, &format!("evt-{id}"), "COMPLETED").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_done_is_not_done_again_after_a_restart() {
+    let function = Upstream::echo().await;
+    let server = Server::start(tempfile::tempdir().unwrap(), &orders(&function, ""), &[]);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    stands(&server, "evt-1", "COMPLETED").await;
+    let server = server.killed(&[]);
+    let again = server.event("evt-1", "{}").await;
+    assert_eq!(read(&again)["functions"][0]["status"], "COMPLETED", "{again:?}");
+    assert_eq!(function.calls(), 1);
+}
+
+/// Invariant 26.
+#[tokio::test(flavor = "multi_thread")]
+async fn told_to_stop_it_finishes_what_is_under_way() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let function = Upstream::start(move |_: Asked| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, "")
+        }
+    })
+    .await;
+    let mut server = Server::start(tempfile::tempdir().unwrap(), &orders(&function, ""), &[]);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(1).await;
+    server.program.signal("TERM");
+    server.program.event("stopping: finishing what is under way");
+    gate.open(1);
+    assert!(server.program.ended().success());
+    server.program.event("stopped");
+    let server = server.killed(&[]);
+    let again = server.event("evt-1", "{}").await;
+    assert_eq!(read(&again)["functions"][0]["status"], "COMPLETED", "{again:?}");
+    assert_eq!(function.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn told_to_stop_it_waits_for_so_long_and_no_longer() {
+    let function = Upstream::start(async |_: Asked| std::future::pending().await).await;
+    let file = orders(&function, "[server.timeouts]\nshutdown = \"300ms\"\n");
+    let mut server = Server::start(tempfile::tempdir().unwrap(), &file, &[]);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(1).await;
+    server.program.signal("INT");
+    assert!(server.program.ended().success());
+    let server = server.killed(&[]);
+    let again = server.event("evt-1", "{}").await;
+    assert_eq!(again.status, 200, "it is still there: {again:?}");
+}
+
+/// F21.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_do_not_share_a_directory() {
+    let function = Upstream::echo().await;
+    let server = Server::start(tempfile::tempdir().unwrap(), &orders(&function, ""), &[]);
+    let ended = semel(server.directory.path(), &["serve", "--listen", "127.0.0.1:0", "--log", "off"]);
+    assert_snapshot!(format!("exit code {}\n{}", ended.code.unwrap(), ended.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_taken_ends_with_69() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let ended =
+        semel(directory.path(), &["serve", "--listen", &address, "--log", "off", "--store", "memory:"]);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot listen there"), "{}", ended.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_alone_starts_with_its_events_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_semel"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--log", "json"]).current_dir(directory.path());
+    let program = crate::support::Proxy::spawn(&mut command);
+    assert!(directory.path().join("semel-data").is_dir());
+    let got = Client::new().send(event(&program, "evt-1").body(full("{}")).unwrap()).await;
+    assert_eq!(got.status, 422, "it has no functions yet: {got:?}");
+}
