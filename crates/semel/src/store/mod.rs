@@ -15,12 +15,20 @@ pub mod nats;
     feature = "dynamodb",
     feature = "firestore"
 ))]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(unreachable_pub, reason = "the runtime's queue shares it, on PostgreSQL")
+)]
 pub(crate) mod offset;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(unreachable_pub, reason = "the runtime's queue shares it, on PostgreSQL")
+)]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -29,7 +29,7 @@ const DRIFT_PER_SECOND: Duration = Duration::from_micros(500);
 const RESOLUTION: Duration = Duration::from_millis(1);
 
 /// The clock of a server, as far as its replies told. Share it in an [`Arc`].
-pub(crate) struct LearnedClock {
+pub struct LearnedClock {
     local: Arc<dyn Clock>,
     /// What the server's clock shows, in microseconds, when our monotonic clock stands at zero.
     at_zero: AtomicI64,
@@ -49,7 +49,7 @@ struct Sample {
 
 impl LearnedClock {
     /// Our own clock, until something is learnt.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::over(Arc::new(SystemClock::new()))
     }
 
@@ -60,7 +60,7 @@ impl LearnedClock {
 
     /// The server's clock showed this in a reply to what was sent and received at these moments of
     /// [`Clock::monotonic`].
-    pub(crate) fn learn(&self, server_now: Timestamp, sent: Duration, received: Duration) {
+    pub fn learn(&self, server_now: Timestamp, sent: Duration, received: Duration) {
         let half = received.saturating_sub(sent) / 2;
         let reading =
             Sample { at_zero: at_zero(server_now, sent + half), error: half + RESOLUTION, at: received };
@@ -70,6 +70,12 @@ impl LearnedClock {
             *sample = Some(reading);
             self.at_zero.store(reading.at_zero, Ordering::Relaxed);
         }
+    }
+}
+
+impl Default for LearnedClock {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -22,6 +22,23 @@ mod schema;
 mod statements;
 mod transaction;
 
+/// What the queue of `semel-runtime` shares with this store. Not for others: it changes without notice.
+#[doc(hidden)]
+pub mod shared {
+    pub use super::{
+        builder::pool_of,
+        doctor::report,
+        error::{STORE, is_answer, is_conflict, misconfigured, told},
+        lane::{SENDS_MAX, acquire, in_time, silent},
+        schema::{check, migrate},
+        statements::{LOCK_MAX_MS, NOW_MS},
+    };
+    pub use crate::store::{
+        offset::LearnedClock,
+        sql::{ANSWER_MAX, PURGE_MAX, Schema, Table, fence},
+    };
+}
+
 pub use builder::PostgresBuilder;
 pub use documents::PostgresDocuments;
 pub use transaction::PostgresTransaction;

@@ -6,8 +6,8 @@ mod schema;
 mod table;
 
 pub(super) use lanes::{Lane, Lanes};
-pub(super) use schema::Schema;
-pub(super) use table::Table;
+pub use schema::Schema;
+pub use table::Table;
 
 use super::unreadable::unreadable;
 use semel_core::{
@@ -21,11 +21,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Longest that a request waits for its answer, its time in the queue included.
-pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Longest that a request waits for a connection of the pool.
 pub(super) const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 /// Most records that one statement of a purge removes.
-pub(super) const PURGE_MAX: u32 = 1_000;
+pub const PURGE_MAX: u32 = 1_000;
 
 /// A record as its row holds it.
 #[derive(Clone)]
@@ -79,7 +79,8 @@ pub(super) fn swap(store: &'static str, key: &Key, swapped: &Swapped) -> Result<
     }
 }
 
-fn fence(store: &'static str, number: i64) -> Result<Fence, StoreError> {
+/// The fence of this number.
+pub fn fence(store: &'static str, number: i64) -> Result<Fence, StoreError> {
     let fence = u64::try_from(number).ok().and_then(Fence::new);
     fence.ok_or_else(|| {
         let context = format!("a record has the fence {number}: Semel did not write this row");

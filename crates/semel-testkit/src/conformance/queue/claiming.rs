@@ -4,7 +4,7 @@ use super::sample::{
     Bench, HOUR, MINUTE, claim, completed, demand, fresh_function, fresh_holder, list, names, parked, pending,
 };
 use semel_core::{
-    execution::{Execution, claimed},
+    execution::{Execution, Phase, claimed},
     queue::{Fenced, Filter, Queue, WANTS_MAX, Written},
     record::Holder,
 };
@@ -129,11 +129,15 @@ pub async fn a_late_holder_that_nobody_superseded_completes(queue: &dyn Queue) {
 pub async fn a_renewed_lease_is_respected(queue: &dyn Queue) {
     let bench = Bench::new(queue);
     bench.accept_new(&bench.due("evt-1")).await;
-    let demand = bench.demand(fresh_holder(), 1);
-    let held = bench.claim_and_crash(1).await;
-    let renewed = bench.leased(&held[0].value, demand.holder, bench.now() + HOUR);
-    bench.overwrite(held[0].fence, &renewed).await;
+    let mut held = bench.claim_and_crash(1).await.remove(0);
+    let until = bench.now() + HOUR;
+    match &mut held.value.phase {
+        Phase::InProgress { lease_until, .. } => *lease_until = until,
+        other => panic!("handed out, and {other:?}"),
+    }
+    let renewed = bench.overwrite(held.fence, &held.value).await;
     assert_eq!(bench.claim(1).await, []);
+    bench.expect_stored(renewed, &held.value).await;
 }
 
 /// Whoever never got the answer to its demand finds what it was given by its holder.

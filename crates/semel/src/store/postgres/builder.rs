@@ -86,12 +86,8 @@ impl PostgresBuilder {
     /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
     pub async fn connect(self, url: &str) -> Result<PostgresStore, StoreError> {
         self.checked()?;
-        let options = PgConnectOptions::from_str(url).map_err(|error| told("reading the URL", error))?;
-        reach(&options).await?;
-        let pool = PgPoolOptions::new()
-            .max_connections(self.connections_max.unwrap_or(CONNECTIONS_MAX).max(1))
-            .acquire_timeout(ACQUIRE_MAX);
-        self.pool(pool.connect_lazy_with(options)).await
+        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &[]).await?;
+        self.pool(pool).await
     }
 
     /// Uses this pool, and makes sure that the tables are as they should be. One of its connections is always left
@@ -124,6 +120,15 @@ impl PostgresBuilder {
         }
         Table::new(super::error::STORE, self.schema.as_deref(), self.table.as_deref())
     }
+}
+
+/// A pool of so many connections, with these settings, to the server at this URL, which is there.
+pub async fn pool_of(url: &str, connections_max: u32, set: &[(&str, &str)]) -> Result<PgPool, StoreError> {
+    let options = PgConnectOptions::from_str(url).map_err(|error| told("reading the URL", error))?;
+    let options = options.options(set.iter().copied());
+    reach(&options).await?;
+    let pool = PgPoolOptions::new().max_connections(connections_max.max(1)).acquire_timeout(ACQUIRE_MAX);
+    Ok(pool.connect_lazy_with(options))
 }
 
 /// Makes sure that the server is there. A pool would go on trying, and say only that it waited in vain.

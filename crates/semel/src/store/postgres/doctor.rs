@@ -7,7 +7,7 @@ use super::{
 };
 use crate::doctor::{Finding, Report, Tier};
 use semel_core::store::StoreError;
-use sqlx::{Row, postgres::PgRow};
+use sqlx::{PgPool, Row, postgres::PgRow};
 
 const ASK: &str = "SELECT current_setting('fsync') AS fsync, \
     current_setting('full_page_writes') AS full_page_writes, \
@@ -21,11 +21,16 @@ const ASK: &str = "SELECT current_setting('fsync') AS fsync, \
 impl PostgresStore {
     /// What this server really promises, as it is set up for this connection.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
-        let mut connection = lane::acquire(&self.shared.pool).await?;
-        let row = sqlx::query(ASK).fetch_one(&mut *connection).await;
-        let seen = row.and_then(|row| Seen::read(&row));
-        Ok(seen.map_err(|error| told("looking at the server's settings", error))?.judged())
+        report(&self.shared.pool).await
     }
+}
+
+/// What the server behind this pool really promises.
+pub async fn report(pool: &PgPool) -> Result<Report, StoreError> {
+    let mut connection = lane::acquire(pool).await?;
+    let row = sqlx::query(ASK).fetch_one(&mut *connection).await;
+    let seen = row.and_then(|row| Seen::read(&row));
+    Ok(seen.map_err(|error| told("looking at the server's settings", error))?.judged())
 }
 
 /// The settings that decide.

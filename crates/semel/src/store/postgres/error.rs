@@ -2,25 +2,27 @@
 
 use semel_core::store::{StoreError, StoreErrorKind};
 
-pub(super) const STORE: &str = "postgres";
+/// Whose errors these are.
+pub const STORE: &str = "postgres";
 
 /// What went wrong while doing this.
-pub(super) fn told(doing: &str, error: sqlx::Error) -> StoreError {
+pub fn told(doing: &str, error: sqlx::Error) -> StoreError {
     let (kind, remedy) = diagnosis(&error);
     StoreError::new(kind, STORE, format!("{doing}: {remedy}")).because(error)
 }
 
-pub(super) fn misconfigured(context: impl Into<String>) -> StoreError {
+/// Something was set up wrongly.
+pub fn misconfigured(context: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, STORE, context)
 }
 
 /// Whether the statement did nothing and may simply be sent again: two transactions were in each other's way.
-pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
+pub fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01"))
 }
 
 /// Whether the connection may be used again.
-pub(super) fn is_answer(error: &sqlx::Error) -> bool {
+pub fn is_answer(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some()
 }
 

@@ -21,7 +21,7 @@ use tokio::{sync::oneshot, time::timeout};
 /// Longest that a lane begins requests before it gives its connection back.
 const HOLD_MAX: Duration = Duration::from_millis(100);
 /// Most times that a request is sent which did nothing because of others.
-const SENDS_MAX: u32 = 8;
+pub const SENDS_MAX: u32 = 8;
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -67,7 +67,7 @@ pub(super) async fn serve(mut lane: Lane<Request>, pool: PgPool, statements: Arc
 }
 
 /// A connection of the pool, in bounded time.
-pub(super) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreError> {
+pub async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreError> {
     match timeout(ACQUIRE_MAX, pool.acquire()).await {
         Ok(acquired) => acquired.map_err(|error| told("connecting", error)),
         Err(_) => Err(told("connecting", sqlx::Error::PoolTimedOut)),
@@ -75,7 +75,7 @@ pub(super) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, S
 }
 
 /// What the server answers, in bounded time.
-pub(super) async fn in_time<T>(
+pub async fn in_time<T>(
     doing: &str,
     asking: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, StoreError> {
@@ -85,7 +85,8 @@ pub(super) async fn in_time<T>(
     }
 }
 
-fn silent(doing: &str) -> StoreError {
+/// The server did not answer while doing this.
+pub fn silent(doing: &str) -> StoreError {
     let context = format!("{doing}: the server did not answer in time; try again");
     StoreError::new(StoreErrorKind::Unavailable, STORE, context)
 }

@@ -70,7 +70,7 @@ CREATE TABLE IF NOT EXISTS {meta} (version integer NOT NULL);
 }
 
 /// Makes the tables if they are not there, and brings older ones up to date.
-pub(super) async fn migrate(connection: &mut PgConnection, schema: &Schema) -> Result<(), StoreError> {
+pub async fn migrate(connection: &mut PgConnection, schema: &Schema) -> Result<(), StoreError> {
     let doing = "creating the tables";
     let mut transaction = connection.begin().await.map_err(|error| told(doing, error))?;
     // Two that create at once would meet in the catalogue, and one would fail. The number is any.
@@ -85,7 +85,7 @@ pub(super) async fn migrate(connection: &mut PgConnection, schema: &Schema) -> R
 }
 
 /// Makes sure that the tables are those that this code knows.
-pub(super) async fn check(connection: &mut PgConnection, schema: &Schema) -> Result<(), StoreError> {
+pub async fn check(connection: &mut PgConnection, schema: &Schema) -> Result<(), StoreError> {
     schema.accept(version(connection, schema).await?)
 }
 

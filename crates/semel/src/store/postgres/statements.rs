@@ -22,9 +22,9 @@ use sqlx::{AssertSqlSafe, PgConnection, Row as _, postgres::PgRow};
 use std::{sync::Arc, time::Duration};
 
 /// Longest wait for another transaction that writes the same record.
-pub(super) const LOCK_MAX_MS: u32 = 2_000;
+pub const LOCK_MAX_MS: u32 = 2_000;
 /// The server's time.
-pub(super) const NOW_MS: &str = "(date_part('epoch', clock_timestamp()) * 1000)::bigint";
+pub const NOW_MS: &str = "(date_part('epoch', clock_timestamp()) * 1000)::bigint";
 
 /// The texts for one table.
 pub(super) struct Statements {

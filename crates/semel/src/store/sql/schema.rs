@@ -11,28 +11,29 @@ use super::Table;
 use semel_core::store::{StoreError, StoreErrorKind};
 
 /// Tables that belong together.
-pub(crate) struct Schema {
-    pub(crate) store: &'static str,
+pub struct Schema {
+    /// Whose they are.
+    pub store: &'static str,
     /// What they hold, for people.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     /// The table of the version, quoted.
-    pub(crate) meta: String,
+    pub meta: String,
     /// One for each version, from the one before it. The first makes the table of the version, too.
-    pub(crate) steps: Vec<String>,
+    pub steps: Vec<String>,
     /// Begins a transaction, in the words of the database.
-    pub(crate) begin: &'static str,
+    pub begin: &'static str,
     /// What a person does to have them made.
-    pub(crate) remedy: &'static str,
+    pub remedy: &'static str,
 }
 
 impl Schema {
     /// The name of the table that says the version of this one and those beside it, quoted.
-    pub(crate) fn meta_of(table: &Table) -> String {
+    pub fn meta_of(table: &Table) -> String {
         table.quoted("_meta")
     }
 
     /// Everything, as a text for people.
-    pub(crate) fn sql(&self) -> String {
+    pub fn sql(&self) -> String {
         let Self { title, begin, .. } = self;
         let (version, steps) = (self.version(), self.steps.concat());
         let set = self.set_version();
@@ -40,7 +41,7 @@ impl Schema {
     }
 
     /// What leads from the version that was found to this one; nothing if it is this one.
-    pub(crate) fn migration(&self, found: Option<i64>) -> Result<Option<String>, StoreError> {
+    pub fn migration(&self, found: Option<i64>) -> Result<Option<String>, StoreError> {
         let version = self.version();
         match found.unwrap_or(0) {
             newer if newer > version => Err(self.newer(newer)),
@@ -53,7 +54,7 @@ impl Schema {
     }
 
     /// Makes sure that what was found is what this code knows.
-    pub(crate) fn accept(&self, found: Option<i64>) -> Result<(), StoreError> {
+    pub fn accept(&self, found: Option<i64>) -> Result<(), StoreError> {
         let (version, remedy) = (self.version(), self.remedy);
         match found {
             Some(found) if found == version => Ok(()),

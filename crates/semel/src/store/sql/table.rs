@@ -13,7 +13,7 @@ const DEFAULT: &str = "semel_records";
 
 /// Where records are kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     schema: Option<String>,
     name: String,
 }
@@ -26,29 +26,25 @@ impl Default for Table {
 
 impl Table {
     /// The table of this name, in this schema if one is named; `None` stands for what is used by default.
-    pub(crate) fn new(
-        store: &'static str,
-        schema: Option<&str>,
-        name: Option<&str>,
-    ) -> Result<Self, StoreError> {
+    pub fn new(store: &'static str, schema: Option<&str>, name: Option<&str>) -> Result<Self, StoreError> {
         let schema = schema.map(|it| checked(store, "schema", it)).transpose()?;
         let name = name.map_or_else(|| Ok(DEFAULT.to_owned()), |it| checked(store, "table", it))?;
         Ok(Self { schema, name })
     }
 
     /// The table itself, quoted.
-    pub(crate) fn records(&self) -> String {
+    pub fn records(&self) -> String {
         self.quoted("")
     }
 
     /// What belongs to the table and is named after it, quoted.
-    pub(crate) fn quoted(&self, suffix: &str) -> String {
+    pub fn quoted(&self, suffix: &str) -> String {
         let schema = self.schema.as_ref().map(|it| format!("\"{it}\".")).unwrap_or_default();
         format!("{schema}\"{}{suffix}\"", self.name)
     }
 
     /// The same without its schema: an index stands where its table does.
-    pub(crate) fn bare(&self, suffix: &str) -> String {
+    pub fn bare(&self, suffix: &str) -> String {
         format!("\"{}{suffix}\"", self.name)
     }
 }
