@@ -144,7 +144,7 @@ fn signed(message: &Object<'_>) -> Result<Vec<u8>, SnsError> {
 
 /// Whether a URL is one of SNS: where a subscription is confirmed.
 pub fn is_sns_url(url: &str) -> bool {
-    host(url).is_some()
+    host(url).is_some() && url.bytes().all(|it| it.is_ascii_graphic())
 }
 
 /// Whether a URL is one of SNS's certificates.

@@ -211,6 +211,12 @@ fn an_object_that_can_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
+fn a_million_members_are_no_event() {
+    let members: Vec<String> = (0..1_000_000).map(|it| format!(",\"e{it}\":1")).collect();
+    assert_eq!(structured(&members.concat()), Err(EventError::TooManyExtensions.into()));
+}
+
+#[test]
 fn the_media_type_says_how_to_read() {
     let one = format!("{{{}}}", r#""specversion":"1.0","id":"i","source":"s","type":"t""#);
     let check = |media_type: &str, body: &str| {

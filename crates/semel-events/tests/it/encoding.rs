@@ -70,7 +70,7 @@ fn a_body_is_as_large_as_it_may_be_and_no_larger() {
 
 #[test]
 fn a_bomb_is_not_unpacked() {
-    let zeros = vec![0; 100 * LIMIT];
+    let zeros = vec![0; 16 * LIMIT];
     for (encoding, bomb) in [("gzip", gzip(&zeros)), ("zstd", zstd(&zeros))] {
         assert_eq!(decode(encoding, &bomb, LIMIT), Err(EncodingError::TooLarge), "{encoding}");
         // Also where the limit alone would let it pass.

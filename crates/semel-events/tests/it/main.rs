@@ -12,6 +12,7 @@ mod fuzz;
 mod given;
 mod google;
 mod handshake;
+mod senders;
 mod signatures;
 mod sns_signature;
 mod stored;

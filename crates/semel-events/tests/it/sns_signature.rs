@@ -161,6 +161,9 @@ fn nothing_is_fetched_from_elsewhere() {
             "{url}"
         );
     }
+    for path in ["/ x", "/\r\nHost: evil.com", "/é", "/\0"] {
+        assert!(!is_sns_url(&format!("https://sns.us-west-2.amazonaws.com{path}")), "{path:?}");
+    }
     let host = "https://sns.us-west-2.amazonaws.com";
     for path in [
         "/",

@@ -9,7 +9,7 @@
 //!    that is no list harms them all.
 
 use crate::{
-    event::{Attribute, Event, EventBuilder, EventError, EventTime, SPEC_VERSION},
+    event::{Attribute, EXTENSIONS_MAX, Event, EventBuilder, EventError, EventTime, SPEC_VERSION},
     format::{BATCH_EVENTS_MAX, ReadError},
     json::{self, Object},
     media,
@@ -18,6 +18,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use semel_core::fingerprint::Fingerprint;
 use serde_json::value::RawValue;
+
+/// Most members of an object: the attributes that CloudEvents has, data in two ways, and extensions.
+const MEMBERS_MAX: usize = 8 + 2 + EXTENSIONS_MAX;
 
 /// Reads an event from a JSON object.
 pub fn read_structured(text: &[u8]) -> Result<Event, ReadError> {
@@ -43,6 +46,10 @@ fn of_object(object: &Object<'_>) -> Result<Event, ReadError> {
     };
     let mut event =
         Event::builder(required(Attribute::Id)?, required(Attribute::Source)?, required(Attribute::Type)?);
+    // So that a million members are not copied before they are counted.
+    if object.members().count() > MEMBERS_MAX {
+        return Err(EventError::TooManyExtensions.into());
+    }
     for (name, value) in object.members().filter(|(_, value)| !json::is_null(value)) {
         let attribute = Attribute::named(name);
         let text = || json::text(value).ok_or(ReadError::Value(attribute));
