@@ -104,6 +104,101 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "package(semel-core) & test(execution::)",
     },
     Sabotage {
+        name: "acknowledged_before_durable",
+        breaks: "a sender is told what is durable",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "attempt_counted_after",
+        breaks: "an attempt is counted before its function is called",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "settled_without_fence",
+        breaks: "whoever was superseded writes nothing",
+        caught_by: "package(semel-runtime) & (test(sim::few_seeds) | test(engine::lost::))",
+    },
+    Sabotage {
+        name: "started_late",
+        breaks: "a node that was frozen after a claim starts nothing",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "forwarded_apart",
+        breaks: "a dead letter and its forwarding are one write",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "dead_letter_not_forwarded",
+        breaks: "a dead letter goes on where its function says",
+        caught_by: "package(semel-runtime) & test(engine::dead_letters::)",
+    },
+    Sabotage {
+        name: "refusal_ignored",
+        breaks: "what was claimed too late or too often is not tried",
+        caught_by: "package(semel-runtime) & test(engine::delivery::)",
+    },
+    Sabotage {
+        name: "own_accept_not_recognised",
+        breaks: "an accept whose answer was lost is recognised",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "own_write_not_recognised",
+        breaks: "a write whose answer was lost is recognised",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "lost_claim_forgotten",
+        breaks: "a claim whose answer was lost is found by its holder",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "panic_not_caught",
+        breaks: "a panic is a failed attempt, and nobody else's",
+        caught_by: "package(semel-runtime) & test(engine::here::)",
+    },
+    Sabotage {
+        name: "stopped_without_handing_back",
+        breaks: "what a stopped runtime does not finish is handed back",
+        caught_by: "package(semel-runtime) & test(engine::stop::)",
+    },
+    Sabotage {
+        name: "storm_reaches_the_queue",
+        breaks: "duplicates of what runs are answered from memory",
+        caught_by: "package(semel-runtime) & test(engine::crowd::)",
+    },
+    Sabotage {
+        name: "redrive_swallowed",
+        breaks: "a redrive starts an execution again",
+        caught_by: "package(semel-runtime) & test(engine::control::)",
+    },
+    Sabotage {
+        name: "reload_resumes",
+        breaks: "a paused function stays paused through a reload",
+        caught_by: "package(semel-runtime) & test(engine::control::)",
+    },
+    Sabotage {
+        name: "breaker_never_heals",
+        breaks: "a target that is back is found again",
+        caught_by: "package(semel-runtime) & (test(engine::crowd::) | test(engine::gate::))",
+    },
+    Sabotage {
+        name: "fresh_starved",
+        breaks: "a backlog leaves half of the places to fresh events",
+        caught_by: "package(semel-runtime) & test(engine::crowd::)",
+    },
+    Sabotage {
+        name: "no_ramp",
+        breaks: "a target that came back is not run over",
+        caught_by: "package(semel-runtime) & test(engine::gate::)",
+    },
+    Sabotage {
+        name: "budget_without_reserve",
+        breaks: "a function that hangs leaves the others their reserve",
+        caught_by: "package(semel-runtime) & test(engine::gate::)",
+    },
+    Sabotage {
         name: "unready_clone_is_called",
         breaks: "the service that was polled ready is the one that is called",
         caught_by: "binary_id(semel::proof) & test(service::)",

@@ -1,33 +1,30 @@
 //! The runtime, as its users have it.
 
 use super::{
-    accept::{accept, accept_in},
-    chance::Chance,
+    accept::accept,
+    call::{Called, call},
     claim::claim_due,
-    engine::{Engine, Stage, locked},
-    flying::Flying,
     forward::forwarder,
-    gather::Gather,
     purge::purge,
     receipt::{Receipt, Refused},
-    repeats::{Repeated, write_repeats},
+    repeats::write_repeats,
+    shared::{Engine, Parts, Stage, locked},
     status::FunctionStatus,
     table::Table,
-    tasks::Tasks,
 };
 use crate::{
+    control::{follow, load},
     deliver::Deliver,
     function::{DeadLetter, Function, FunctionName},
 };
-use semel_core::queue::{Counts, Queue};
-use semel_core::store::StoreError;
-use semel_events::event::Event;
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-    time::Duration,
+use http::HeaderMap;
+use semel_core::{
+    queue::{Counts, Queue},
+    sabotage::is_on,
+    store::StoreError,
 };
-use tokio::sync::{Notify, watch};
+use semel_events::event::Event;
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 /// Attempts at once on one node, if nobody said otherwise.
 pub const IN_FLIGHT_MAX: u32 = 1_024;
@@ -51,6 +48,17 @@ pub enum FunctionsError {
     /// A dead letter would come back.
     #[error("the dead letters of function `{0}` come back to it")]
     Loop(FunctionName),
+}
+
+/// Why a runtime does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its functions cannot be together.
+    #[error(transparent)]
+    Functions(#[from] FunctionsError),
+    /// Which of them are paused could not be read.
+    #[error("start the runtime")]
+    Queue(#[from] StoreError),
 }
 
 /// Begins a runtime.
@@ -94,46 +102,25 @@ impl Builder {
         self
     }
 
-    /// Starts it, in the surrounding tokio runtime.
-    pub fn start(self) -> Result<Runtime, FunctionsError> {
-        check(&self.functions)?;
-        let engine = Arc::new(self.engine());
+    /// Starts it, in the surrounding tokio runtime, once it has read which functions are paused.
+    pub async fn start(self) -> Result<Runtime, StartError> {
+        let Self { queue, deliver, functions, in_flight_max, memory_max, seed } = self;
+        let parts = Parts { queue, deliver, seed, in_flight_max, bytes_max: memory_max };
+        let engine = Arc::new(Engine::new(parts));
         let runtime = Runtime { alive: Arc::new(Alive(Arc::clone(&engine))) };
-        runtime.replace(self.functions)?;
+        runtime.replace(functions)?;
+        load(&engine).await?;
         engine.tasks.spawn(claim_due(Arc::clone(&engine)));
         engine.tasks.spawn(purge(Arc::clone(&engine)));
         engine.tasks.spawn(write_repeats(Arc::clone(&engine)));
+        engine.tasks.spawn(follow(Arc::clone(&engine)));
         Ok(runtime)
     }
+}
 
-    fn engine(&self) -> Engine {
-        let (queue, clock, tasks) = (Arc::clone(&self.queue), self.queue.clock(), Arc::new(Tasks::new()));
-        let (accepting, writing, accepting_clock) =
-            (Arc::clone(&queue), Arc::clone(&queue), Arc::clone(&clock));
-        let accepts = Gather::new(Arc::clone(&tasks), move |executions| {
-            Box::pin(accept_in(Arc::clone(&accepting), Arc::clone(&accepting_clock), executions))
-        });
-        let writes = Gather::new(Arc::clone(&tasks), move |changes: Vec<_>| {
-            let writing = Arc::clone(&writing);
-            Box::pin(async move { writing.write(&changes).await })
-        });
-        Engine {
-            queue,
-            deliver: Arc::clone(&self.deliver),
-            clock,
-            chance: Chance::new(self.seed),
-            tasks,
-            accepts,
-            writes,
-            table: Mutex::new(Table::new(self.in_flight_max, self.memory_max)),
-            functions: Mutex::new([].into()),
-            flying: Mutex::new(Flying::default()),
-            repeated: Mutex::new(Repeated::default()),
-            wake: Notify::new(),
-            place_given_back: Notify::new(),
-            stage: watch::Sender::new(Stage::Running),
-            bytes_max: self.memory_max,
-        }
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("functions", &self.functions).finish_non_exhaustive()
     }
 }
 
@@ -194,9 +181,16 @@ impl Runtime {
         &self.alive.0
     }
 
-    /// Takes these events in. When it answers, what it says is durable. A call that is dropped is finished all the same.
-    pub async fn accept(&self, events: &[Event]) -> Result<Vec<Receipt>, Refused> {
-        accept(self.engine(), events).await
+    /// Takes these events in, which came with these headers. When it answers, what it says is durable. A call that is dropped is
+    /// finished all the same.
+    pub async fn accept(&self, events: &[Event], headers: &HeaderMap) -> Result<Vec<Receipt>, Refused> {
+        accept(self.engine(), events, headers).await
+    }
+
+    /// Takes this event in, calls the functions that take it, and waits for what comes of it. A call that is dropped is finished
+    /// all the same.
+    pub async fn call(&self, event: &Event, headers: &HeaderMap) -> Result<Called, Refused> {
+        call(self.engine(), event, headers).await
     }
 
     /// From now on there are these functions. What was accepted for one that is gone waits until it is back; what runs
@@ -227,14 +221,24 @@ impl Runtime {
         &self.engine().queue
     }
 
+    /// Ends it where it stands, as a crash does: for simulations, and for nothing else.
+    #[doc(hidden)]
+    pub fn crash(&self) {
+        let engine = self.engine();
+        engine.end();
+        engine.raise(Stage::Interrupting);
+    }
+
     /// Stops: takes nothing more, finishes what runs until the deadline, and hands back the rest. Whether everything was
     /// finished or handed back; if not, leases lapse, and others take over.
     pub async fn shutdown(&self, deadline: Duration) -> bool {
         let engine = self.engine();
-        engine.stage.send_if_modified(|it| (*it == Stage::Running).then(|| *it = Stage::Stopping).is_some());
-        let is_done = idle(engine, deadline).await;
-        engine.stage.send_replace(Stage::Interrupting);
-        let is_done = is_done || idle(engine, HAND_BACK_MAX).await;
+        engine.raise(Stage::Stopping);
+        let is_done = engine.idle(deadline, Table::in_flight).await;
+        if !is_on("stopped_without_handing_back") {
+            engine.raise(Stage::Interrupting);
+        }
+        let is_done = is_done || engine.idle(HAND_BACK_MAX, Table::in_flight).await;
         engine.end();
         is_done
     }
@@ -242,21 +246,3 @@ impl Runtime {
 
 /// How long handing back may take after the deadline.
 const HAND_BACK_MAX: Duration = Duration::from_secs(5);
-
-/// Whether nothing runs any more, within this time.
-async fn idle(engine: &Engine, within: Duration) -> bool {
-    let nothing_runs = async {
-        loop {
-            let given_back = engine.place_given_back.notified();
-            if engine.table().in_flight() == 0 {
-                return;
-            }
-            given_back.await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = nothing_runs => true,
-        () = engine.clock.sleep(within) => false,
-    }
-}

@@ -20,6 +20,7 @@ use crate::function::Function;
 use semel_core::{
     queue::{WANTS_MAX, Want},
     retry::Jitter,
+    sabotage::is_on,
     time::Timestamp,
 };
 use std::{
@@ -126,7 +127,7 @@ impl Table {
             let terms = Terms {
                 concurrency: function.concurrency.get(),
                 rate: function.rate,
-                is_paused: self.paused.contains(name),
+                is_paused: self.paused.contains(name) && !is_on("reload_resumes"),
             };
             let entry = self.entries.entry(Arc::clone(name)).or_insert_with(|| Entry {
                 function: Arc::clone(&function),
