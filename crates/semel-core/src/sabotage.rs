@@ -658,6 +658,46 @@ pub const ALL: &[Sabotage] = &[
         breaks: "what the function says goes before its status",
         caught_by: "package(semel-runtime) & test(verdict::)",
     },
+    Sabotage {
+        name: "ingest_lets_anybody_in",
+        breaks: "who sends is known before anything else is looked at",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::sources::credentials/)",
+    },
+    Sabotage {
+        name: "ingest_fetches_keys_each_time",
+        breaks: "keys are fetched at most once a minute, whoever asks",
+        caught_by: "package(semel-server) & test(/what_is_not_there_is_asked_for_once_a_minute/)",
+    },
+    Sabotage {
+        name: "ingest_believes_lengths",
+        breaks: "a body is cut at its limit, whatever its length was said to be",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::hostile::bodies_are_limited/)",
+    },
+    Sabotage {
+        name: "ingest_waits_for_bodies",
+        breaks: "a body comes at its rate or is not waited for",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::hostile::who_is_slow/)",
+    },
+    Sabotage {
+        name: "ingest_batch_hides_refusals",
+        breaks: "a batch of which something was refused is no success",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::events::a_batch/)",
+    },
+    Sabotage {
+        name: "serve_reloads_in_part",
+        breaks: "a file is taken as a whole or not at all",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::reload::a_wrong_file/)",
+    },
+    Sabotage {
+        name: "serve_has_one_side",
+        breaks: "with an address of its own, the rest is not where events are",
+        caught_by: "package(semel-server) & test(/with_an_address_of_its_own/)",
+    },
+    Sabotage {
+        name: "serve_stops_at_once",
+        breaks: "what is under way is finished when the server is told to stop",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::stop::told_to_stop_it_finishes/)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -61,6 +61,8 @@ pub struct ServerLimits {
     pub buffer_bytes_max: u64,
     /// How much of events on their way is in memory at once.
     pub memory_bytes_max: u64,
+    /// How much disk the embedded queue may take; all of it, unless this is said.
+    pub disk_bytes_max: u64,
 }
 
 impl Default for ServerSettings {
@@ -93,6 +95,7 @@ impl Default for ServerLimits {
             body_rate_min: 1 << 10,
             buffer_bytes_max: 128 << 20,
             memory_bytes_max: 128 << 20,
+            disk_bytes_max: u64::MAX,
         }
     }
 }
@@ -152,6 +155,7 @@ impl ServerLimits {
             (&mut self.body_rate_min, "body_rate_min", 1, 1 << 30),
             (&mut self.buffer_bytes_max, "buffer_bytes_max", 1 << 20, 1 << 40),
             (&mut self.memory_bytes_max, "memory_bytes_max", 1 << 20, 1 << 40),
+            (&mut self.disk_bytes_max, "disk_bytes_max", 64 << 20, 1 << 60),
         ] {
             *field = section.size(key, least, most).unwrap_or(*field);
         }

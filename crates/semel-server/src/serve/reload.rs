@@ -10,6 +10,7 @@ use crate::{
     exit::Failure,
     ingest::{Fetch, NoSource, Sources},
 };
+use semel_core::sabotage::is_on;
 use std::sync::Arc;
 use tracing::{info, warn};
 
@@ -46,6 +47,10 @@ pub(super) fn reload(reread: &Reread, running: &ServerSettings, inside: &Inside,
 
 fn replace(settings: &ServerSettings, inside: &Inside, outgoing: &Arc<Outgoing>) -> Result<(), Failure> {
     let functions = functions(&settings.functions)?;
+    if is_on("serve_reloads_in_part") {
+        // Whatever comes of it.
+        let _ = inside.ingest.runtime.replace(functions.clone());
+    }
     let sources = sources(settings, outgoing)?;
     let replaced = inside.ingest.runtime.replace(functions);
     replaced.map_err(|error| Failure::usage("the functions do not go together").because(&error))?;

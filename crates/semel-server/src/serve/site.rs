@@ -14,6 +14,7 @@ use http::{
 };
 use hyper::{body::Incoming, service::Service};
 use semel::{BoxFuture, http::ProblemBase};
+use semel_core::sabotage::is_on;
 use std::{convert::Infallible, sync::Arc};
 
 /// What is below `/v1`.
@@ -83,6 +84,7 @@ impl<'a> Place<'a> {
         let is_ingest = matches!(self, Self::Events | Self::Source(_));
         match side {
             Side::Both => true,
+            Side::Events | Side::Admin if is_on("serve_has_one_side") => true,
             Side::Events => is_ingest,
             Side::Admin => !is_ingest,
         }

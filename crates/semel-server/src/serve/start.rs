@@ -16,9 +16,14 @@ use crate::{
     listen::{self, Door, Stop, Stopper},
 };
 use semel::http::ProblemBase;
-use semel_core::queue::Queue;
+use semel_core::{queue::Queue, sabotage::is_on};
 use semel_runtime::{Runtime, deliver::Deliver};
-use std::{io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{net::TcpListener, sync::mpsc};
 use tracing::{info, warn};
 
@@ -35,7 +40,7 @@ pub struct Server {
 
 /// Runs the server until a signal ends it. The file is read again by what is given.
 pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
-    let queue = queue::open(&settings.store).await?;
+    let queue = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
     let server = Server::bind(settings, queue, None).await?;
     let (signals, reloads) = signals::catch(server.stopper.clone())?;
     server.serve(reread, reloads).await;
@@ -122,6 +127,7 @@ impl Server {
             }
         };
         let (all_finished, since) = tokio::join!(serving, reloading);
+        let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
         let all_settled = inside.ingest.runtime.shutdown(left).await;
         if let Some(admin) = admin {

@@ -43,6 +43,7 @@ body_bytes_max = "8MiB"
 body_rate_min = "1KiB"
 buffer_bytes_max = "128MiB"
 memory_bytes_max = "128MiB"
+disk_bytes_max = "10GiB"
 
 [guard]
 allow = ["10.1.0.0/16", "orders.internal", "192.0.2.7"]
