@@ -698,6 +698,11 @@ pub const ALL: &[Sabotage] = &[
         breaks: "what is under way is finished when the server is told to stop",
         caught_by: "binary_id(semel-server::it) & test(/^serve::stop::told_to_stop_it_finishes/)",
     },
+    Sabotage {
+        name: "reaches_every_function",
+        breaks: "a source reaches the functions that it may, and no others",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::events::functions_take/)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

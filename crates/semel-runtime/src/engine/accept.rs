@@ -71,6 +71,7 @@ pub(crate) async fn accept(
     engine: &Arc<Engine>,
     events: &[Event],
     headers: &HeaderMap,
+    only: Option<&[Arc<str>]>,
 ) -> Result<Vec<Receipt>, Refused> {
     if engine.stage() != Stage::Running {
         return Err(Refused::Stopping);
@@ -83,7 +84,7 @@ pub(crate) async fn accept(
     let mut receipts = Vec::with_capacity(events.len());
     let mut batches = Batches::default();
     for (index, event) in events.iter().enumerate() {
-        let matching = functions.iter().filter(|it| it.takes(event));
+        let matching = functions.iter().filter(|it| it.takes(event) && is_within(only, it));
         receipts.push(match route(event, headers, matching) {
             Err(refused) => Receipt::Refused(refused),
             Ok(routed) if routed.is_empty() => Receipt::Unmatched,
@@ -97,6 +98,11 @@ pub(crate) async fn accept(
         });
     }
     write(engine, at, batches, receipts).await
+}
+
+/// Whether a function is one of those that may be reached.
+pub(crate) fn is_within(only: Option<&[Arc<str>]>, function: &Function) -> bool {
+    only.is_none_or(|it| it.contains(function.name.shared()) || is_on("reaches_every_function"))
 }
 
 /// What becomes of an arrival before the queue is asked: a duplicate of what runs here, or one more to be written.

@@ -11,7 +11,7 @@
 //! A function that is called in order cannot be called while the sender waits: only the queue knows whose turn it is.
 
 use super::{
-    accept::{Entering, Existing, enter_called, place},
+    accept::{Entering, Existing, enter_called, is_within, place},
     attempt::{Attempt, attempt},
     place::Place,
     receipt::{RETRY_AFTER, Refused},
@@ -154,12 +154,13 @@ pub(crate) async fn call(
     engine: &Arc<Engine>,
     event: &Event,
     headers: &HeaderMap,
+    only: Option<&[Arc<str>]>,
 ) -> Result<Called, Refused> {
     if engine.stage() != Stage::Running {
         return Err(Refused::Stopping);
     }
     let functions = engine.functions();
-    let matching = functions.iter().filter(|it| it.takes(event));
+    let matching = functions.iter().filter(|it| it.takes(event) && is_within(only, it));
     let routed = match route(event, headers, matching) {
         Ok(routed) if routed.is_empty() => return Ok(Called::Unmatched),
         Ok(routed) => routed,

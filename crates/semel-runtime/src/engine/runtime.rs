@@ -184,13 +184,33 @@ impl Runtime {
     /// Takes these events in, which came with these headers. When it answers, what it says is durable. A call that is dropped is
     /// finished all the same.
     pub async fn accept(&self, events: &[Event], headers: &HeaderMap) -> Result<Vec<Receipt>, Refused> {
-        accept(self.engine(), events, headers).await
+        accept(self.engine(), events, headers, None).await
+    }
+
+    /// As [`Runtime::accept`], for these functions alone: what no other one may be given.
+    pub async fn accept_for(
+        &self,
+        events: &[Event],
+        headers: &HeaderMap,
+        only: &[Arc<str>],
+    ) -> Result<Vec<Receipt>, Refused> {
+        accept(self.engine(), events, headers, Some(only)).await
     }
 
     /// Takes this event in, calls the functions that take it, and waits for what comes of it. A call that is dropped is finished
     /// all the same.
     pub async fn call(&self, event: &Event, headers: &HeaderMap) -> Result<Called, Refused> {
-        call(self.engine(), event, headers).await
+        call(self.engine(), event, headers, None).await
+    }
+
+    /// As [`Runtime::call`], for these functions alone.
+    pub async fn call_for(
+        &self,
+        event: &Event,
+        headers: &HeaderMap,
+        only: &[Arc<str>],
+    ) -> Result<Called, Refused> {
+        call(self.engine(), event, headers, Some(only)).await
     }
 
     /// From now on there are these functions. What was accepted for one that is gone waits until it is back; what runs

@@ -21,6 +21,7 @@ mod receive;
 mod room;
 mod source;
 mod subscription;
+mod sync;
 
 pub(crate) use body::BodyLimits;
 pub(crate) use receive::{Ingest, Noted};

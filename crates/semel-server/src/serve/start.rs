@@ -17,7 +17,7 @@ use crate::{
 };
 use semel::http::ProblemBase;
 use semel_core::{queue::Queue, sabotage::is_on};
-use semel_runtime::{Runtime, deliver::Deliver};
+use semel_runtime::{Runtime, StartError, deliver::Deliver};
 use std::{
     io,
     net::SocketAddr,
@@ -69,7 +69,8 @@ impl Server {
             .functions(functions)
             .memory_max(settings.limits.memory_bytes_max as usize)
             .start()
-            .map_err(|error| Failure::usage("the functions do not go together").because(&error))?;
+            .await
+            .map_err(|error| not_started(&error))?;
         let problems = problems(&settings);
         let limits = BodyLimits {
             bytes_max: settings.limits.body_bytes_max,
@@ -139,6 +140,13 @@ impl Server {
         } else {
             warn!(patience = ?patience, "stopped with work under way: it is taken over when its leases lapse");
         }
+    }
+}
+
+fn not_started(error: &StartError) -> Failure {
+    match error {
+        StartError::Functions(error) => Failure::usage("the functions do not go together").because(error),
+        StartError::Queue(error) => Failure::unavailable("the queue cannot be read").because(error),
     }
 }
 

@@ -129,6 +129,18 @@ fn a_file_with_everything_in_it_is_right() {
 }
 
 #[test]
+fn the_file_in_the_manual_is_right_and_names_every_key() {
+    let manual = include_str!("../../../README.md");
+    let start = manual.find("```toml\n[server]").unwrap() + "```toml\n".len();
+    let file = manual[start..].split_once("```").unwrap().0;
+    assert_eq!(check(file), "exit code 0\n`semel.toml` is right: 1 function, 5 sources\n");
+    for line in EVERYTHING.lines().filter(|it| it.contains('=')) {
+        let key = line.split_once(" =").unwrap().0;
+        assert!(file.contains(&format!("\n{key} =")), "the manual does not know `{key}`");
+    }
+}
+
+#[test]
 fn every_mistake_of_a_function_is_told_at_once_with_its_place() {
     assert_snapshot!(check(
         r#"
