@@ -52,6 +52,7 @@ pub(super) struct Statements {
     pub(super) get: Arc<str>,
     pub(super) authors: Arc<str>,
     pub(super) held: Arc<str>,
+    pub(super) put_aside: Arc<str>,
     pub(super) counts: Arc<str>,
     pub(super) learn: Arc<str>,
     /// The table, quoted.
@@ -80,6 +81,11 @@ impl Statements {
             )
             .into(),
             held: format!("SELECT {READ} FROM {queue} WHERE holder = $1").into(),
+            put_aside: format!(
+                "UPDATE {queue} t SET due_at = NULL, turn_at = NULL \
+                 FROM unnest($1::bytea[], $2::bigint[]) AS d(id, fence) WHERE t.id = d.id AND t.fence = d.fence"
+            )
+            .into(),
             counts: sql.total().into(),
             learn: format!("SELECT {NOW_MS}").into(),
             queue: sql.queue.clone(),
