@@ -70,8 +70,9 @@ fn tools() -> Result<bool, Failure> {
 fn bare_packages() -> Result<(), Failure> {
     let of_semel = ["", "seal", "http", "axum", "lambda", "jmespath"].map(|it| ("semel", it));
     let of_testkit = ["", "lambda"].map(|it| ("semel-testkit", it));
-    let of_server = [("semel-server", "")];
-    of_semel.iter().chain(&of_testkit).chain(&of_server).try_for_each(|(package, features)| {
+    let of_runtime =
+        [("semel-events", ""), ("semel-events", "jmespath"), ("semel-runtime", ""), ("semel-server", "")];
+    of_semel.iter().chain(&of_testkit).chain(&of_runtime).try_for_each(|(package, features)| {
         let bare = ["-p", package, "--no-default-features", "--features", features];
         run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
     })
