@@ -293,10 +293,12 @@ impl World {
         }
     }
 
-    /// Does it, to its end or only until it waits for the disk, and notes what it did.
+    /// Does it, to its end or only until it waits for the disk, and notes what it did. `shows` says of which
+    /// events it shows what stands, which must then be durable, too.
     fn perform<T>(
         &mut self,
         groups: &[Vec<u64>],
+        shows: &[u64],
         accepts: impl Fn(u64) -> bool,
         future: impl for<'a> FnOnce(&'a EmbeddedQueue) -> semel_core::BoxFuture<'a, T>,
     ) {
@@ -305,14 +307,17 @@ impl World {
         let mut future = future(queue);
         let is_done = future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         let after = snapshot(queue);
-        self.oracle.lock().unwrap().note(&before, &after, groups, accepts);
-        if is_done || self.random.bool() {
-            done(queue, future_unless(is_done, future));
-            let mut oracle = self.oracle.lock().unwrap();
-            // Answered at once: nothing was written, or it is durable already.
-            if !is_done {
-                oracle.settle(after);
-            }
+        let mut oracle = self.oracle.lock().unwrap();
+        let known = oracle.later.len();
+        oracle.note(&before, &after, groups, accepts);
+        let is_shown = |it: &Group| it.writes.iter().any(|it| shows.contains(&it.0));
+        let has_promised = oracle.later.len() > known || oracle.later.iter().any(is_shown);
+        if is_done && has_promised {
+            oracle.settle(after);
+        } else if !is_done && self.random.bool() {
+            drop(oracle);
+            done(queue, future);
+            self.oracle.lock().unwrap().settle(after);
         }
     }
 
@@ -321,7 +326,13 @@ impl World {
         let numbers: BTreeSet<u64> = (0..self.random.u64(1..5)).map(|_| self.random.u64(..EVENTS)).collect();
         let new: Vec<Execution> = numbers.iter().map(|number| self.some_event(*number, now)).collect();
         let groups: Vec<_> = numbers.iter().map(|it| vec![*it]).collect();
-        self.perform(&groups, |_| true, |queue| Box::pin(async move { queue.accept(&new).await.unwrap() }));
+        let shows: Vec<u64> = numbers.into_iter().collect();
+        self.perform(
+            &groups,
+            &shows,
+            |_| true,
+            |queue| Box::pin(async move { queue.accept(&new).await.unwrap() }),
+        );
     }
 
     fn some_event(&mut self, number: u64, now: Timestamp) -> Execution {
@@ -339,6 +350,7 @@ impl World {
         let groups: Vec<_> = (0..EVENTS).chain(CAUSES..CAUSES + EVENTS).map(|it| vec![it]).collect();
         self.perform(
             &groups,
+            &[],
             |_| false,
             |queue| Box::pin(async move { queue.claim(&demand).await.unwrap() }),
         );
@@ -364,7 +376,9 @@ impl World {
         }
         let changed: BTreeSet<u64> = groups.iter().filter_map(|it| it.last().copied()).collect();
         let accepts = move |number| !changed.contains(&number);
-        self.perform(&groups, accepts, |queue| Box::pin(async move { queue.write(&changes).await.unwrap() }));
+        self.perform(&groups, &[], accepts, |queue| {
+            Box::pin(async move { queue.write(&changes).await.unwrap() })
+        });
     }
 
     fn some_step(&mut self, before: &Execution, now: Timestamp) -> Option<Execution> {
@@ -401,13 +415,6 @@ impl World {
         let queue = self.queue();
         queue.engine.sync().unwrap();
         self.oracle.lock().unwrap().settle(snapshot(queue));
-    }
-}
-
-/// The future, if it is to be polled again.
-async fn future_unless<T>(is_done: bool, future: semel_core::BoxFuture<'_, T>) {
-    if !is_done {
-        future.await;
     }
 }
 
