@@ -121,7 +121,7 @@ pub const ALL: &[Sabotage] = &[
     Sabotage {
         name: "started_late",
         breaks: "a node that was frozen after a claim starts nothing",
-        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
     },
     Sabotage {
         name: "forwarded_apart",
@@ -181,7 +181,7 @@ pub const ALL: &[Sabotage] = &[
     Sabotage {
         name: "breaker_never_heals",
         breaks: "a target that is back is found again",
-        caught_by: "package(semel-runtime) & (test(engine::crowd::) | test(engine::gate::))",
+        caught_by: "package(semel-runtime) & test(engine::gate::)",
     },
     Sabotage {
         name: "fresh_starved",

@@ -169,6 +169,9 @@ pub(crate) async fn call(
     let at = engine.moment();
     let mut placed = Vec::with_capacity(routed.len());
     for (function, arrival) in routed {
+        if arrival.order.is_some() {
+            return Err(Refused::InOrder { function: arrival.function });
+        }
         let execution = Execution::accepted(at.now, arrival, at.now);
         // All places first: where one is missing, nothing is kept.
         let place = match known(engine, &function, &execution) {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     control::{follow, load},
     deliver::Deliver,
-    function::{DeadLetter, Function, FunctionName},
+    function::{CONCURRENCY_MAX, DeadLetter, Function, FunctionName},
 };
 use http::HeaderMap;
 use semel_core::{
@@ -45,6 +45,9 @@ pub enum FunctionsError {
         /// Where to.
         to: FunctionName,
     },
+    /// More attempts at once than there can be.
+    #[error("the concurrency of function `{0}` is more than {CONCURRENCY_MAX}")]
+    Concurrency(FunctionName),
     /// A dead letter would come back.
     #[error("the dead letters of function `{0}` come back to it")]
     Loop(FunctionName),
@@ -131,6 +134,9 @@ fn check(functions: &[Function]) -> Result<(), FunctionsError> {
         if !names.insert(&function.name) {
             return Err(FunctionsError::Twice(function.name.clone()));
         }
+        if function.concurrency.get() > CONCURRENCY_MAX {
+            return Err(FunctionsError::Concurrency(function.name.clone()));
+        }
     }
     for function in functions {
         let mut seen = BTreeSet::from([&function.name]);
@@ -147,7 +153,37 @@ fn check(functions: &[Function]) -> Result<(), FunctionsError> {
     Ok(())
 }
 
-/// A running runtime. Clones are the same one; when the last is dropped without [`Runtime::shutdown`], that is a crash:
+/// A running runtime.
+///
+/// ```
+/// use semel_core::record::Body;
+/// use semel_events::event::Event;
+/// use semel_runtime::{CallOutcome, Called, Function, Receipt, Runtime, deliver::Client, handler, queue::memory::MemoryQueue};
+/// use semel_testkit::ManualClock;
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let queue = Arc::new(MemoryQueue::new(ManualClock::new().arc()));
+/// let client = Arc::new(Client::new(Default::default()));
+/// let ship = handler(|event, _attempt| async move { Ok(format!("shipped {}", event.id()).into_bytes()) });
+/// let functions = [Function::new("ship".parse()?, ship)];
+/// let runtime = Runtime::builder(queue, client).functions(functions).start().await?;
+///
+/// let order = Event::builder("order-42", "/shop", "order.created").build()?;
+/// let receipts = runtime.accept(&[order.clone()], &Default::default()).await?;
+/// assert!(matches!(receipts[..], [Receipt::Taken(_)]));
+/// # while runtime.status()[0].totals.completed == 0 { tokio::task::yield_now().await; }
+/// let Called::Answered(answered) = runtime.call(&order, &Default::default()).await? else { panic!("it is taken") };
+/// let CallOutcome::Completed { body: Body::Kept { bytes, .. }, is_replay: true } = &answered[0].outcome else {
+///     panic!("it was shipped before");
+/// };
+/// assert_eq!(bytes, b"shipped order-42");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Clones are the same one; when the last is dropped without [`Runtime::shutdown`], that is a crash:
 /// what runs is dropped where it stands, and others take it over when its leases lapse.
 #[derive(Clone, Debug)]
 pub struct Runtime {

@@ -74,6 +74,7 @@ impl Engine {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { queue, deliver, seed, in_flight_max, bytes_max } = parts;
         let (clock, tasks) = (queue.clock(), Arc::new(Tasks::new()));
+        let started = clock.monotonic();
         let (accepting, writing) = (Arc::clone(&queue), Arc::clone(&queue));
         let accepts = Gather::new(Arc::clone(&tasks), move |executions| {
             Box::pin(accept_in(Arc::clone(&accepting), executions))
@@ -90,7 +91,7 @@ impl Engine {
             tasks,
             accepts,
             writes,
-            table: Mutex::new(Table::new(in_flight_max, bytes_max)),
+            table: Mutex::new(Table::new(started, in_flight_max, bytes_max)),
             functions: Mutex::new([].into()),
             flying: Mutex::default(),
             repeated: Mutex::default(),

@@ -48,6 +48,11 @@ impl Gate {
         self.fresh + self.backlog
     }
 
+    /// Places that are taken for the backlog.
+    pub const fn backlog(&self) -> u32 {
+        self.backlog
+    }
+
     /// Where the breaker stands.
     pub const fn breaker(&self) -> Breaker {
         self.breaker

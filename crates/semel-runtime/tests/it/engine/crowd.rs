@@ -2,7 +2,8 @@
 
 use super::{SECOND, World, event, function, orders};
 use crate::support::{
-    queue::Method,
+    clock::PausedClock,
+    queue::{Method, SpyQueue},
     targets::{Target, status},
 };
 use http::HeaderMap;
@@ -11,7 +12,7 @@ use semel_events::{
     event::Event,
     filter::{Compare, Filter},
 };
-use semel_runtime::{Entry, Function, Rate, Receipt};
+use semel_runtime::{Entry, Function, Rate, Receipt, Refused, Runtime};
 use std::{
     sync::{
         Arc,
@@ -201,6 +202,65 @@ async fn a_function_that_is_removed_keeps_what_was_accepted_until_it_is_back() {
     world.runtime.replace(vec![orders()]).unwrap();
     world.pass(SECOND * 2).await;
     assert_eq!((world.status(id).await, target.seen().len()), (Status::Completed, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_just_started_claims_little_at_first() {
+    let target = Target::new(|_| std::future::pending());
+    let world = World::new(&target, [orders()]).await;
+    world.runtime.pause("orders", "ada").await.unwrap();
+    accept_all(&world, &(0..300).map(|n| of_kind("order.created", n)).collect::<Vec<_>>()).await;
+    let other = world.node(&target, [Function { concurrency: 300.try_into().unwrap(), ..orders() }]).await;
+    other.resume("orders", "ada").await.unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        world.pass(Duration::from_millis(990)).await;
+        seen.push(target.seen().len());
+    }
+    assert_eq!(seen[..4], [16, 32, 64, 128]);
+    assert!(seen[4] >= 200, "{seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_beyond_the_memory_wait_in_the_queue_and_are_delivered_later() {
+    let target = Target::new(|_| async {
+        tokio::time::sleep(SECOND).await;
+        status(200, "")
+    });
+    let clock = PausedClock::new();
+    let queue = Arc::new(SpyQueue::new(Arc::new(clock.clone())));
+    let builder = Runtime::builder(queue.clone(), target.clone()).memory_max(100_000).functions([orders()]);
+    let world = World { clock, queue, runtime: builder.seed(7).start().await.unwrap() };
+    let large = |n: usize| {
+        Event::builder(format!("evt-{n}"), "/shop", "order.created").data(vec![7; 40_000]).build().unwrap()
+    };
+    accept_all(&world, &(0..10).map(large).collect::<Vec<_>>()).await;
+    world.pass(Duration::from_millis(500)).await;
+    assert_eq!(target.seen().len(), 2);
+    world.pass(SECOND * 30).await;
+    assert_eq!(target.seen().len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_expired_is_purged() {
+    let target = Target::fine();
+    let policy = orders().policy.with_retention(SECOND * 600).unwrap();
+    let world = World::new(&target, [Function { policy, ..orders() }]).await;
+    accept_all(&world, &(0..600).map(|n| of_kind("order.created", n)).collect::<Vec<_>>()).await;
+    world.pass(SECOND * 300).await;
+    assert!(world.queue.inner.len() >= 600);
+    world.pass(SECOND * 600).await;
+    assert!(world.queue.inner.is_empty(), "{} are left", world.queue.inner.len());
+    assert!(world.queue_is_balanced().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_is_called_in_order_is_not_called_while_a_sender_waits() {
+    let order = Some("type".parse().unwrap());
+    let world = World::new(&Target::fine(), [Function { order, ..orders() }]).await;
+    let refused = world.runtime.call(&event("evt-1"), &HeaderMap::new()).await;
+    assert!(matches!(refused, Err(Refused::InOrder { .. })), "{refused:?}");
+    assert!(world.queue.inner.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use semel_core::{
     queue::{Filter, Queue},
     record::{Reason, Status},
 };
+use semel_runtime::function::CONCURRENCY_MAX;
 use semel_runtime::{Action, Aim, DeadLetter, Function, FunctionsError, Operated, Runtime};
 
 fn refusing() -> std::sync::Arc<Target> {
@@ -66,6 +67,8 @@ async fn functions_whose_dead_letters_lead_nowhere_or_in_a_circle_are_refused() 
     assert!(matches!(refused(vec![named("a", "a")]), FunctionsError::Loop(_)));
     assert!(matches!(refused(vec![named("a", "b"), named("b", "a")]), FunctionsError::Loop(_)));
     assert!(matches!(refused(vec![function("a"), function("a")]), FunctionsError::Twice(_)));
+    let too_many = Function { concurrency: (CONCURRENCY_MAX + 1).try_into().unwrap(), ..function("a") };
+    assert!(matches!(refused(vec![too_many]), FunctionsError::Concurrency(_)));
 }
 
 fn never() -> semel_events::filter::Filter {

@@ -76,6 +76,20 @@ async fn an_end_that_cannot_be_written_is_abandoned_and_the_attempt_is_made_agai
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_claimed_so_long_ago_that_its_lease_has_lapsed_is_not_started() {
+    let target = Target::fine();
+    let policy = orders().policy.with_timeout(SECOND * 5).unwrap();
+    let world = World::new(&target, [Function { policy, ..orders() }]).await;
+    world.queue.delay(Method::Accept, SECOND * 20);
+    let (id, entry) = world.accept(&event("evt-1")).await;
+    assert_eq!(entry, Entry::New);
+    let taken_over = world.stored(id).await.value;
+    assert_eq!((taken_over.status(), taken_over.attempts), (Status::Completed, 2));
+    world.pass(SECOND * 10).await;
+    assert_eq!(target.seen().len(), 1, "it was started again after it was completed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_was_superseded_reports_nothing() {
     let target = Target::new(|delivery| async move {
         if delivery.headers["semel-attempt"] == "1" {

@@ -11,6 +11,7 @@ use semel_runtime::queue::memory::MemoryQueue;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// A method of the queue.
@@ -37,16 +38,27 @@ pub(crate) struct SpyQueue {
     pub(crate) inner: MemoryQueue,
     calls: Mutex<BTreeMap<Method, u32>>,
     failures: Mutex<BTreeMap<Method, (When, u32)>>,
+    late: Mutex<BTreeMap<Method, Duration>>,
 }
 
 impl SpyQueue {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { inner: MemoryQueue::new(clock), calls: Mutex::default(), failures: Mutex::default() }
+        Self {
+            inner: MemoryQueue::new(clock),
+            calls: Mutex::default(),
+            failures: Mutex::default(),
+            late: Mutex::default(),
+        }
     }
 
     /// The next so many calls of this method fail.
     pub(crate) fn fail(&self, method: Method, when: When, times: u32) {
         self.failures.lock().unwrap().insert(method, (when, times));
+    }
+
+    /// Answers to this method come so much later than it takes effect.
+    pub(crate) fn delay(&self, method: Method, by: Duration) {
+        self.late.lock().unwrap().insert(method, by);
     }
 
     /// How often a method was called.
@@ -74,6 +86,10 @@ impl SpyQueue {
                 return Err(error());
             }
             let answer = call.await;
+            let late = self.late.lock().unwrap().get(&method).copied();
+            if let Some(late) = late {
+                self.clock().sleep(late).await;
+            }
             if failure == Some(When::After) { Err(error()) } else { answer }
         })
     }
