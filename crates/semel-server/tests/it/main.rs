@@ -13,6 +13,7 @@ mod keyed;
 mod logs;
 mod lost;
 mod pass;
+mod proof;
 mod serve;
 mod stop;
 mod upgrade;
