@@ -4,7 +4,9 @@
 //! 2. What cannot be meant is told in one line, with one remedy, and ends with 2.
 //! 3. Data goes to standard output, everything else to standard error.
 
+mod bench;
 mod check;
+mod demo;
 mod plan;
 mod proxy;
 mod serve;
@@ -38,6 +40,10 @@ enum Command {
     Check(check::Typed),
     /// Prints when the attempts of each function would be, if they all failed
     Plan(plan::Typed),
+    /// Shows in this process that every event takes effect once, whatever goes wrong
+    Demo(demo::Typed),
+    /// Measures how fast a server is
+    Bench(bench::Typed),
 }
 
 /// Does what was typed.
@@ -51,5 +57,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Command::Proxy(typed) => proxy::run(&typed),
         Command::Check(typed) => check::run(&typed),
         Command::Plan(typed) => plan::run(&typed),
+        Command::Demo(typed) => demo::run(typed),
+        Command::Bench(typed) => bench::run(&typed),
     }
 }

@@ -23,6 +23,7 @@ mod signals;
 mod site;
 mod start;
 
+pub(crate) use queue::open as open_queue;
 pub use reload::Reread;
 pub use site::Api;
 pub use start::{Server, run};

@@ -18,7 +18,7 @@ use std::{path::Path, sync::Arc};
 use tracing::{info, warn};
 
 /// Opens the queue that a URL means.
-pub(super) async fn open(url: &StoreUrl, disk_bytes_max: u64) -> Result<Arc<dyn Queue>, Failure> {
+pub(crate) async fn open(url: &StoreUrl, disk_bytes_max: u64) -> Result<Arc<dyn Queue>, Failure> {
     let queue: Arc<dyn Queue> = match &url.place {
         Place::Memory => {
             warn!("executions are kept in memory: they are gone when the process ends");
