@@ -130,6 +130,8 @@ impl Server {
         let (all_finished, since) = tokio::join!(serving, reloading);
         let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
+        let calls: u32 = inside.ingest.runtime.status().iter().map(|it| it.in_flight).sum();
+        info!(calls, "no more events are taken: finishing calls");
         let all_settled = inside.ingest.runtime.shutdown(left).await;
         if let Some(admin) = admin {
             admin.abort();
