@@ -40,6 +40,7 @@ Commands:
   bench proxy …      measures what `semel proxy` costs a request without a key, beside a minimal proxy
   bench sql …        measures the SQL stores beside plain SQL: `sqlite`, `postgres`, `postgres-size`, or all
   bench redis        measures the Redis store beside bare scripts
+  bench queue-postgres …  measures the queue on PostgreSQL beside plain SQL: `steps`, `duplicates`, `size`, or all
   help               this text
 
 Options:
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         ["bench", "proxy", ref rest @ ..] => bench::proxy(rest),
         ["bench", "sql", ref rest @ ..] => bench::sql(rest),
         ["bench", "redis", ref rest @ ..] => bench::redis(rest),
+        ["bench", "queue-postgres", ref rest @ ..] => bench::queue_postgres(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

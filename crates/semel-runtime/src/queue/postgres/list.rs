@@ -105,6 +105,7 @@ impl Asked<'_> {
             self.push_range(text);
             self.push_rest(text);
             if let Some(until) = until {
+                text.push(" AND t.accepted_at >= ").push_bind(millis(until.accepted_at));
                 push_place(text, " AND (t.accepted_at, t.id) >= ", until);
             }
             text.push(LATEST_FIRST).push(" LIMIT ").push_bind(limit);
@@ -152,6 +153,7 @@ impl Asked<'_> {
     fn push_range(&self, text: &mut Text) {
         let filter = self.filter;
         if let Some(from) = self.from {
+            text.push(" AND t.accepted_at <= ").push_bind(millis(from.accepted_at));
             push_place(text, " AND (t.accepted_at, t.id) < ", from);
         }
         if let Some(moment) = filter.accepted_from {
