@@ -26,31 +26,31 @@ impl Show {
     /// How it stands, if it is time to say so.
     pub(super) fn progress(&mut self, text: &str) {
         if self.is_terminal {
-            self.write(&format!("\r\u{1b}[2K{:>5.1} s  {text}", self.began.elapsed().as_secs_f64()));
+            write(&format!("\r\u{1b}[2K{:>5.1} s  {text}", self.began.elapsed().as_secs_f64()));
         } else if self.shown.is_none_or(|it| it.elapsed() >= EVERY) {
             self.shown = Some(Instant::now());
-            self.write(&format!("{:>5.1} s  {text}\n", self.began.elapsed().as_secs_f64()));
+            write(&format!("{:>5.1} s  {text}\n", self.began.elapsed().as_secs_f64()));
         }
     }
 
     /// Something that happened, which stays.
-    pub(super) fn happened(&mut self, text: &str) {
+    pub(super) fn happened(&self, text: &str) {
         let clear = if self.is_terminal { "\r\u{1b}[2K" } else { "" };
-        self.write(&format!("{clear}{:>5.1} s  {text}\n", self.began.elapsed().as_secs_f64()));
+        write(&format!("{clear}{:>5.1} s  {text}\n", self.began.elapsed().as_secs_f64()));
     }
 
     /// The line that was redrawn is gone.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&self) {
         if self.is_terminal {
-            self.write("\r\u{1b}[2K");
+            write("\r\u{1b}[2K");
         }
     }
+}
 
-    fn write(&self, text: &str) {
-        let mut stderr = io::stderr().lock();
-        // Whoever does not look misses nothing.
-        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
-    }
+fn write(text: &str) {
+    let mut stderr = io::stderr().lock();
+    // Whoever does not look misses nothing.
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
 /// What the demo came to.
@@ -94,7 +94,7 @@ pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -8,6 +8,7 @@ mod cli;
 #[cfg(feature = "__clients")]
 mod clients;
 mod config;
+mod demo;
 mod hostile;
 mod keyed;
 mod logs;
