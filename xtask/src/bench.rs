@@ -26,6 +26,11 @@ pub(crate) fn proxy(arguments: &[&str]) -> Result<(), Failure> {
     example("semel-server", "bench-proxy", arguments)
 }
 
+/// Measures `semel serve`, end to end, beside a forwarder that stores nothing.
+pub(crate) fn runtime(arguments: &[&str]) -> Result<(), Failure> {
+    example("semel-server", "bench-runtime", arguments)
+}
+
 /// Measures the SQL stores, beside plain SQL.
 pub(crate) fn sql(arguments: &[&str]) -> Result<(), Failure> {
     on_server(Kind::Postgres, "semel", "postgres,sqlite", "bench-sql", arguments)
