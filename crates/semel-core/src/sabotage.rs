@@ -703,6 +703,31 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a source reaches the functions that it may, and no others",
         caught_by: "binary_id(semel-server::it) & test(/^serve::events::functions_take/)",
     },
+    Sabotage {
+        name: "api_any_host",
+        breaks: "a name that somebody pointed here is misdirected",
+        caught_by: "binary_id(semel-server::it) & test(/^api::hostile::a_name_that_was/)",
+    },
+    Sabotage {
+        name: "api_any_origin",
+        breaks: "what a browser sends for another site changes nothing",
+        caught_by: "binary_id(semel-server::it) & test(/^api::hostile::other_sites/)",
+    },
+    Sabotage {
+        name: "api_guesses_free",
+        breaks: "whoever guesses tokens has to wait",
+        caught_by: "binary_id(semel-server::it) & test(/^api::door::whoever_is_not_known/)",
+    },
+    Sabotage {
+        name: "api_roles_ignored",
+        breaks: "a role does what it includes and nothing else",
+        caught_by: "binary_id(semel-server::it) & test(/^api::door::a_role_does/)",
+    },
+    Sabotage {
+        name: "api_refusals_unwritten",
+        breaks: "who tried what a role does not include is in the audit log",
+        caught_by: "binary_id(semel-server::it) & test(/^api::door::who_changed_what/)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -1,5 +1,6 @@
 //! The `semel` program, as a library: what its commands share.
 //!
+//! - [`api`]: what operators ask of `semel serve`.
 //! - [`cli`]: what was typed, and what it means; [`exit`]: how a command ends.
 //! - [`bench`]: traffic to measure by.
 //! - [`config`]: the file.
@@ -11,6 +12,7 @@
 //!
 //! Applications use the crate `semel` instead.
 
+pub mod api;
 pub mod bench;
 pub mod cli;
 pub mod config;

@@ -62,7 +62,7 @@ impl Here {
         let (queue, server) = threads.block_on(async {
             let queue = open_queue(&settings.store, settings.limits.disk_bytes_max).await?;
             let weak = Arc::downgrade(&queue);
-            Ok::<_, Failure>((weak, Server::bind(settings, queue, None).await?))
+            Ok::<_, Failure>((weak, Server::bind(settings, queue).await?))
         })?;
         let address = server.address();
         let address = address.map_err(|error| Failure::unavailable("nowhere to listen").because(&error))?;

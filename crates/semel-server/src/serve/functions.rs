@@ -12,7 +12,7 @@ use semel_runtime::{Aim, DeadLetter, Function, FunctionName, KeyRule, Rate};
 use std::num::NonZeroU32;
 
 /// The functions of a file, with their secrets looked up.
-pub(super) fn functions(all: &[FunctionSettings]) -> Result<Vec<Function>, Failure> {
+pub(crate) fn functions(all: &[FunctionSettings]) -> Result<Vec<Function>, Failure> {
     all.iter().map(function).collect()
 }
 

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod api;
 mod cli;
 #[cfg(feature = "__clients")]
 mod clients;
