@@ -13,7 +13,7 @@ use crate::{
     shell::{Captured, Failure, capture, cargo, run as run_command, target, works},
     steps::seconds,
 };
-use semel_core::sabotage::{ALL, Sabotage};
+use semel_core::sabotage::{Sabotage, all};
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
@@ -51,10 +51,10 @@ pub(crate) fn run(name: Option<&str>, without: &[Kind]) -> Result<(), Failure> {
 }
 
 fn choose(name: Option<&str>) -> Result<Vec<&'static Sabotage>, Failure> {
-    let chosen: Vec<_> = ALL.iter().filter(|it| name.is_none_or(|name| name == it.name)).collect();
+    let chosen: Vec<_> = all().filter(|it| name.is_none_or(|name| name == it.name)).collect();
     match name {
         Some(name) if chosen.is_empty() => {
-            let names: Vec<_> = ALL.iter().map(|it| it.name).collect();
+            let names: Vec<_> = all().map(|it| it.name).collect();
             Err(Failure::usage(format!("no sabotage is called `{name}`\nhint: one of {}", names.join(", "))))
         }
         _ => Ok(chosen),
@@ -226,6 +226,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused() {
         assert!(choose(Some("no-such-bug")).is_err());
-        assert_eq!(choose(None).expect("all of them").len(), ALL.len());
+        assert_eq!(choose(None).expect("all of them").len(), all().count());
     }
 }

@@ -88,7 +88,7 @@ fn check(sources: &[Source]) -> Vec<String> {
         findings.extend(unexplained_dependencies(source));
     }
     findings.extend(missing_papers(sources));
-    let listed: Vec<_> = sabotage::ALL.iter().map(|it| (it.name, it.caught_by)).collect();
+    let listed: Vec<_> = sabotage::all().map(|it| (it.name, it.caught_by)).collect();
     findings.extend(stray_sabotages(sources, &listed));
     findings.sort();
     findings

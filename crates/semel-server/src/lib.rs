@@ -18,6 +18,7 @@ pub mod cli;
 pub mod config;
 pub(crate) mod demo;
 pub mod exit;
+mod hex;
 pub mod ingest;
 pub mod listen;
 pub mod log;

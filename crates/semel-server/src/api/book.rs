@@ -241,10 +241,10 @@ impl State {
         let mut all = self.settings();
         all.retain(|it| it.name != name);
         all.push(new);
-        match is_loop(&all, name) {
-            true => Err(Unchanged::Wrong(vec!["its dead letters would come back to it".to_owned()])),
-            false => Ok(()),
+        if is_loop(&all, name) {
+            return Err(Unchanged::Wrong(vec!["its dead letters would come back to it".to_owned()]));
         }
+        Ok(())
     }
 }
 

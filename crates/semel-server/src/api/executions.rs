@@ -11,6 +11,7 @@ use super::{
         RedriveRequest, ResolveRequest, Standing, StoryView, Why, WhyQuery, WhyView,
     },
 };
+use crate::hex;
 use semel_core::{
     call::Resolution,
     execution::{Due, ErrorPrint, Execution, ExecutionId, Phase},
@@ -272,12 +273,12 @@ pub(super) fn page_size(limit: Option<u32>) -> u32 {
 
 /// A cursor as text. What stands in it is the queue's business.
 pub(super) fn write_cursor(cursor: &Cursor) -> String {
-    cursor.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::write(&cursor.0)
 }
 
 /// A cursor that [`write_cursor`] wrote.
 pub(super) fn read_cursor(text: &str) -> Result<Cursor, Trouble> {
-    let bytes = (text.len() <= 2 * CURSOR_BYTES_MAX).then(|| read_hex(text)).flatten();
+    let bytes = (text.len() <= 2 * CURSOR_BYTES_MAX).then(|| hex::read(text)).flatten();
     bytes.map(Cursor).ok_or_else(no_cursor)
 }
 
@@ -294,19 +295,12 @@ fn no_cursor() -> Trouble {
 }
 
 fn read_id(text: &str) -> Option<ExecutionId> {
-    let bytes = (text.len() == 64).then(|| read_hex(text)).flatten()?;
+    let bytes = (text.len() == 64).then(|| hex::read(text)).flatten()?;
     Some(ExecutionId::from_identity(Identity::from_bytes(bytes.try_into().ok()?)))
 }
 
 fn is_start_of_id(text: &str) -> bool {
     (DIGITS_MIN..64).contains(&text.len()) && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-fn read_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |it: &u8| char::from(*it).to_digit(16);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let bytes = pairs.iter().map(|[high, low]| Some((digit(high)? * 16 + digit(low)?) as u8));
-    rest.is_empty().then(|| bytes.collect()).flatten()
 }
 
 #[cfg(test)]

@@ -74,7 +74,9 @@ pub(super) async fn errors(desk: Arc<Desk>, _: Asked<Nothing, Nothing>) -> Resul
             let now = queue.clock().now();
             let items: Vec<_> = page.items.iter().filter(|it| is_anybodys(now, &it.value)).collect();
             seen += items.len() as u64;
-            items.iter().for_each(|it| count(&mut groups, view(&it.value)));
+            for it in items {
+                count(&mut groups, view(&it.value));
+            }
             from = page.next;
             if from.is_none() || seen >= LOOKED_AT_MAX {
                 break;
@@ -104,9 +106,9 @@ fn count(groups: &mut BTreeMap<String, ErrorView>, execution: ExecutionView) {
         last_at: updated_at,
     });
     if status == Standing::Failed {
-        group.dead += 1
+        group.dead += 1;
     } else {
-        group.waiting += 1
+        group.waiting += 1;
     }
     group.last_at = group.last_at.max(updated_at);
     if let Err(place) = group.functions.binary_search(&function) {

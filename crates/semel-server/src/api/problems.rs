@@ -1,3 +1,4 @@
+//! Problems: what the admin API answers when it does not do as it is asked.
 #![doc = include_str!("problems.md")]
 
 use crate::{ingest::problems as ingest, serve::Answer};

@@ -12,6 +12,7 @@ use super::{
     shape::{Schemas, Shape},
     views::Role,
 };
+use crate::hex;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use semel::BoxFuture;
@@ -240,7 +241,8 @@ pub(crate) fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.push('%');
+            out.push_str(&hex::write(&[byte]).to_ascii_uppercase());
         }
     }
     out

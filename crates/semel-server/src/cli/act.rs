@@ -190,11 +190,10 @@ fn follow(client: &Client, begun: JobView, verb: Verb, is_dry: bool) -> Result<(
             ));
         }
     }
-    let summary = match is_dry {
-        true => {
-            format!("{} would be tried: {}\n", count(job.matched, "execution", "executions"), verb.as_str())
-        }
-        false => format!("{}: {} done, {} skipped\n", verb.as_str(), job.done, job.skipped),
+    let summary = if is_dry {
+        format!("{} would be tried: {}\n", count(job.matched, "execution", "executions"), verb.as_str())
+    } else {
+        format!("{}: {} done, {} skipped\n", verb.as_str(), job.done, job.skipped)
     };
     let answer = serde_json::to_value(&job).expect("shapes are JSON");
     client.show(answer, |_: &JobView| summary)?;

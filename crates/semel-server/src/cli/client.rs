@@ -27,6 +27,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Which server, and how answers are printed.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "the flag is called `--server`")]
 pub(super) struct Server {
     /// The server to ask; also SEMEL_SERVER [default: http://127.0.0.1:8787]
     #[arg(long, value_name = "URL")]

@@ -114,9 +114,10 @@ fn clock(theirs: Timestamp) -> Finding {
     let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let theirs = Duration::from_millis(theirs.as_millis());
     let apart = ours.abs_diff(theirs);
-    let what = match apart <= APART_MAX {
-        true => "its clock agrees with this one".to_owned(),
-        false => format!("its clock is {} from this one", lasting(apart)),
+    let what = if apart <= APART_MAX {
+        "its clock agrees with this one".to_owned()
+    } else {
+        format!("its clock is {} from this one", lasting(apart))
     };
     Finding::new(apart <= APART_MAX, what, "set the clocks: NTP")
 }

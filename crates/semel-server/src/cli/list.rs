@@ -279,8 +279,11 @@ pub(super) fn audit(typed: &Audit) -> Result<(), Failure> {
 }
 
 fn path(pairs: &[(&str, &str)], limit: u32) -> String {
-    let more: String = pairs.iter().map(|(name, value)| format!("&{name}={}", encoded(value))).collect();
-    format!("/v1/executions?limit={limit}{more}")
+    let mut path = format!("/v1/executions?limit={limit}");
+    for (name, value) in pairs {
+        path.extend(["&", name, "=", &encoded(value)]);
+    }
+    path
 }
 
 /// Enough of an id to name an execution by.

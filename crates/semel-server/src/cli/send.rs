@@ -7,7 +7,7 @@ use super::{
     client::{Client, Server},
     text::{Table, clean},
 };
-use crate::exit::Failure;
+use crate::{exit::Failure, hex};
 use bytes::Bytes;
 use clap::Args;
 use http::Method;
@@ -169,7 +169,7 @@ fn with_data(content_type: &str, data: &Value) -> Map<String, Value> {
 fn new_id() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let hash = Sha256::digest(format!("{} {}", since.as_nanos(), std::process::id()));
-    hash[..10].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::write(&hash[..10])
 }
 
 #[cfg(test)]

@@ -55,6 +55,7 @@ pub(super) fn man(typed: &Man, mut command: Command) -> Result<(), Failure> {
 
 /// What was typed after `semel schema`.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_field_names, reason = "the flag is called `--schema`")]
 pub(super) struct Schema {
     /// In this schema of the database
     #[arg(long, value_name = "NAME")]

@@ -137,7 +137,11 @@ pub(super) fn read_names(sections: &[Section<'_>]) -> Vec<String> {
     names
 }
 
-pub(super) fn read_function(section: &Section<'_>, names: &[String], guard: &Policy) -> Option<FunctionSettings> {
+pub(super) fn read_function(
+    section: &Section<'_>,
+    names: &[String],
+    guard: &Policy,
+) -> Option<FunctionSettings> {
     let name = section.quietly("name", name);
     let url = url(section, "url", guard);
     if !section.has("url") {

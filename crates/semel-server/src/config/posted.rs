@@ -22,7 +22,7 @@ pub(crate) fn posted(
     let mut source = format!("name = {}\n", Value::from(name));
     for (key, value) in written {
         let value = toml(value).ok_or_else(|| vec![format!("`{key}` cannot be `null`")])?;
-        source.push_str(&format!("{} = {value}\n", Value::from(key.as_str())));
+        source.extend([&Value::from(key.as_str()).to_string(), " = ", &value, "\n"]);
     }
     let (table, errors) = DeTable::parse_recoverable(&source);
     if !errors.is_empty() {

@@ -5,8 +5,8 @@ use super::{
     guard,
     proxy::{read_listen_limits, read_listen_times},
     read::Section,
-    token::{TokenSettings, host, read_tokens},
     source::{SourceSettings, read_events, read_sources},
+    token::{TokenSettings, host, read_tokens},
     value::{self, Network},
 };
 use crate::{listen, log::Format, store_url::StoreUrl};

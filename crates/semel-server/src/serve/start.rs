@@ -184,7 +184,9 @@ pub(super) fn check_admin(running: &ServerSettings, settings: &ServerSettings) -
 
 /// A token that is not where the file says.
 pub(super) fn no_token(error: &NoSecret) -> Failure {
-    Failure::usage("a `[[token]]` cannot be used").because(error).hint("mend its secret; the file itself is right")
+    Failure::usage("a `[[token]]` cannot be used")
+        .because(error)
+        .hint("mend its secret; the file itself is right")
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {

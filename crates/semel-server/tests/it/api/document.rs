@@ -33,7 +33,7 @@ fn mismatch(document: &Value, schema: &Value, value: &Value, place: &str) -> Opt
             return Some(found);
         }
     }
-    let Some(properties) = schema["properties"].as_object() else { return None };
+    let properties = schema["properties"].as_object()?;
     let object = value.as_object().into_iter().flatten();
     for (name, value) in object {
         let place = format!("{place}.{name}");
