@@ -14,7 +14,7 @@ use crate::{
     lock,
     owner::Owner,
 };
-use semel_core::{fence::Fence, key::Identity, store::StoreError, time::Timestamp};
+use semel_core::{fence::Fence, key::Identity, sabotage, store::StoreError, time::Timestamp};
 use std::sync::Arc;
 
 impl<O: Owner> Engine<O> {
@@ -81,7 +81,9 @@ impl<O: Owner> Engine<O> {
                     is_continued: false,
                     payload: &payload,
                 };
-                state.push(&Frame::Put(put));
+                if !sabotage::is_on("queue_purge_not_written") {
+                    state.push(&Frame::Put(put));
+                }
                 state.hot.remove(half, entry.fence);
                 state.owner.removed(half, &entry);
                 purged += 1;

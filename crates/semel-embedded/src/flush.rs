@@ -32,6 +32,8 @@ const SMALL_MAX: usize = 8;
 /// How many rows make a bucket large enough to be left alone. The one without end never is: its rows go only
 /// when it is merged.
 const SMALL_ROWS: usize = 250_000;
+/// And how many bytes: rows may be large.
+const SMALL_BYTES: u64 = 512 << 20;
 /// In how many steps buckets are merged, to bound the memory it takes.
 const MERGE_STEPS: u64 = 64;
 
@@ -191,7 +193,8 @@ impl<O: Owner> Engine<O> {
     pub(crate) fn merge(&self) -> Result<(), StoreError> {
         let _files = lock(&self.files);
         let mut by_end: BTreeMap<Timestamp, Vec<Arc<Bucket>>> = BTreeMap::new();
-        let is_small = |it: &&Arc<Bucket>| it.rows < SMALL_ROWS || it.end == Timestamp::NEVER;
+        let is_small =
+            |it: &&Arc<Bucket>| it.rows < SMALL_ROWS && it.bytes < SMALL_BYTES || it.end == Timestamp::NEVER;
         for bucket in self.archive.buckets().list.iter().filter(is_small) {
             by_end.entry(bucket.end).or_default().push(Arc::clone(bucket));
         }

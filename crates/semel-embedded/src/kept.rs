@@ -26,6 +26,8 @@ const SUFFIX: &str = ".log";
 const DEAD: &str = ".dead";
 const HEADER_BYTES: usize = 64;
 const FOOTER_BYTES: usize = 16;
+/// About how long a value's entry in the index is.
+const INDEXED_BYTES_TYPICAL: usize = 100;
 const CHUNK_BYTES: usize = 1 << 20;
 /// In a segment's number: it is that of a file here, not of the journal.
 const IS_KEPT: u32 = 1 << 31;
@@ -97,14 +99,8 @@ pub(crate) struct Died {
     pub(crate) by: u32,
 }
 
-/// Opens the files of a directory of which the journal notes that they count, visits their living values, and
-/// removes the others.
-pub(crate) fn open_all(
-    disk: &dyn Disk,
-    names: &[String],
-    moved: u32,
-    mut visit: impl FnMut(u32, Indexed<'_>) -> Result<(), StoreError>,
-) -> Result<Vec<(Kept, Grave)>, StoreError> {
+/// Opens the files of a directory of which the journal notes that they count, and removes the others.
+pub(crate) fn open_all(disk: &dyn Disk, names: &[String], moved: u32) -> Result<Vec<Opened>, StoreError> {
     let removing = || disk_error("remove a file of those that wait");
     remove_leftovers(disk, names).map_err(removing())?;
     let mut all = Vec::new();
@@ -117,26 +113,23 @@ pub(crate) fn open_all(
     let counts = |it: &Opened| it.covers <= moved;
     let replaced: Vec<u32> = all.iter().filter(|it| counts(it)).flat_map(|it| it.replaces.clone()).collect();
     let is_valid = |it: &Opened| counts(it) && !replaced.contains(&it.grave.number);
-    let (valid, left_over): (Vec<_>, Vec<_>) = all.into_iter().partition(is_valid);
+    let (mut valid, left_over): (Vec<_>, Vec<_>) = all.into_iter().partition(is_valid);
     for mut it in left_over {
         it.grave.has_file = names.contains(&dead_name(it.grave.number));
         it.grave.remove(disk).map_err(removing())?;
     }
-    let mut opened = Vec::new();
-    for mut it in valid {
+    for it in &mut valid {
         if names.contains(&dead_name(it.grave.number)) {
             it.grave.read(disk)?;
         }
-        it.visit(&mut visit)?;
-        opened.push((it.kept, it.grave));
     }
-    Ok(opened)
+    Ok(valid)
 }
 
 /// A file that was opened, with its index.
-struct Opened {
-    kept: Kept,
-    grave: Grave,
+pub(crate) struct Opened {
+    pub(crate) kept: Kept,
+    pub(crate) grave: Grave,
     covers: u32,
     replaces: Vec<u32>,
     index: Vec<u8>,
@@ -166,9 +159,15 @@ impl Opened {
         Ok(Self { kept, grave, covers, replaces, index })
     }
 
-    fn visit(
+    /// About how many values it holds.
+    pub(crate) fn about(&self) -> usize {
+        self.index.len() / INDEXED_BYTES_TYPICAL
+    }
+
+    /// Visits its living values.
+    pub(crate) fn visit(
         &mut self,
-        visit: &mut impl FnMut(u32, Indexed<'_>) -> Result<(), StoreError>,
+        mut visit: impl FnMut(u32, Indexed<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let Self { kept, grave, .. } = self;
         let mut reader = Reader(&self.index);

@@ -1,7 +1,8 @@
-//! Semel's embedded store: no server, no setup, one directory.
+//! Semel's embedded store and queue: no server, no setup, one directory.
 //!
 //! A journal of checksummed frames takes every write and is synced in groups; finished records move behind
 //! it into SQLite files, one for each span of expiry, which are removed whole when they have expired.
+//! The queue's unfinished executions that outlive the journal wait in files of their own.
 //! ARCHITECTURE.md tells why, and what it costs.
 
 mod archive;

@@ -100,7 +100,9 @@ impl<O: Owner> Engine<O> {
             poison: None,
             is_closing: false,
         };
-        dead.into_iter().for_each(|it| state.died(it));
+        for it in dead {
+            state.died(it);
+        }
         state.push(&Frame::Follows { segment: newest.0, end: newest.1 });
         state.push_summary();
         let engine = Self {
@@ -275,7 +277,9 @@ fn open_kept<O: Owner>(
     hot: &mut Hot<O::Note>,
 ) -> Result<KeptFiles, StoreError> {
     let mut dead = Vec::new();
-    let files = kept::open_all(disk, names, moved, |segment, indexed| {
+    let mut files = kept::open_all(disk, names, moved)?;
+    hot.reserve(files.iter().map(kept::Opened::about).sum());
+    let mut visit = |segment: u32, indexed: Indexed<'_>| {
         let Indexed { identity, fence, floor, offset, length, front } = indexed;
         let buried = |it: &Entry<O::Note>| {
             let Entry { segment, offset, length, .. } = *it;
@@ -297,13 +301,13 @@ fn open_kept<O: Owner>(
         let kind = Kind::Waiting;
         hot.insert(&identity, Entry { fence, expires_at, floor, segment, offset, length, kind, note });
         Ok(())
-    })?;
-    let number = |it: &(Kept, Grave)| it.0.segment.number;
+    };
+    files.iter_mut().try_for_each(|it| it.visit(&mut visit))?;
     let (mut kept, mut graves) = (BTreeMap::new(), BTreeMap::new());
     for it in files {
-        let number = number(&it);
-        kept.insert(number, it.0);
-        graves.insert(number, it.1);
+        let number = it.kept.segment.number;
+        kept.insert(number, it.kept);
+        graves.insert(number, it.grave);
     }
     Ok((kept, graves, dead))
 }

@@ -43,7 +43,7 @@ struct Ready {
 impl EmbeddedQueue {
     pub(super) async fn claim_now(&self, demand: &Demand) -> Result<Vec<Fenced<Execution>>, StoreError> {
         let now = self.engine.clock.now();
-        let taken = take(&mut *lock(&self.engine.state), demand, now)?;
+        let taken = take(&mut lock(&self.engine.state), demand, now)?;
         if taken.is_empty() {
             return Ok(Vec::new());
         }

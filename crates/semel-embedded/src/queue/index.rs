@@ -64,7 +64,7 @@ struct Function {
 #[derive(Default)]
 struct Orders {
     numbers: HashMap<(u32, Arc<str>), u32>,
-    orders: Vec<Order>,
+    all: Vec<Order>,
     free: Vec<u32>,
 }
 
@@ -95,7 +95,7 @@ impl Index {
 
     /// The card of an execution of which this is kept.
     fn card(&self, note: &Note, was: Was) -> Vec<u8> {
-        let name = note.order.and_then(|it| self.orders.orders[it as usize].name.as_ref());
+        let name = note.order.and_then(|it| self.orders.all[it as usize].name.as_ref());
         let card = Card {
             code: note.code,
             was,
@@ -170,7 +170,7 @@ impl Index {
     fn enter(&mut self, hot: &Hot<Note>, half: u128, entry: &Entry<Note>) {
         self.listed.insert((entry.note.accepted_at, half));
         let Some(order) = entry.note.order else { return self.set_due(half, entry, true) };
-        let members = &mut self.orders.orders[order as usize].members;
+        let members = &mut self.orders.all[order as usize].members;
         let head = members.first_key_value().map(|(sequence, half)| (*sequence, *half));
         members.insert(entry.note.sequence, half);
         let is_head = head.is_none_or(|(sequence, _)| entry.note.sequence < sequence);
@@ -186,7 +186,7 @@ impl Index {
         self.listed.remove(&(entry.note.accepted_at, half));
         self.set_due(half, entry, false);
         let Some(order) = entry.note.order else { return };
-        let members = &mut self.orders.orders[order as usize].members;
+        let members = &mut self.orders.all[order as usize].members;
         let was_head =
             members.first_key_value().is_some_and(|(sequence, _)| *sequence == entry.note.sequence);
         members.remove(&entry.note.sequence);
@@ -220,20 +220,20 @@ impl Orders {
             return *number;
         }
         let number = self.free.pop().unwrap_or_else(|| {
-            self.orders.push(Order::default());
-            self.orders.len() as u32 - 1
+            self.all.push(Order::default());
+            self.all.len() as u32 - 1
         });
-        self.orders[number as usize].name = Some(name.clone());
+        self.all[number as usize].name = Some(name.clone());
         self.numbers.insert(name, number);
         number
     }
 
     /// Forgets an order without members.
     fn free_if_empty(&mut self, number: u32) {
-        if !self.orders[number as usize].members.is_empty() {
+        if !self.all[number as usize].members.is_empty() {
             return;
         }
-        if let Some(name) = self.orders[number as usize].name.take() {
+        if let Some(name) = self.all[number as usize].name.take() {
             self.numbers.remove(&name);
             self.free.push(number);
         }
@@ -312,7 +312,7 @@ impl Owner for Index {
             due.extend(std::mem::take(&mut function.due));
             function.due = due.into_iter().collect();
         }
-        (0..self.orders.orders.len() as u32).for_each(|it| self.orders.free_if_empty(it));
+        (0..self.orders.all.len() as u32).for_each(|it| self.orders.free_if_empty(it));
     }
 
     fn summary(&self) -> Option<Vec<u8>> {

@@ -158,7 +158,9 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 
 fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
     put(out, texts.len() as u64);
-    texts.iter().for_each(|it| put_text(out, it));
+    for text in texts {
+        put_text(out, text);
+    }
 }
 
 struct Reader<'a>(&'a [u8]);

@@ -125,20 +125,20 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// A small file system in memory.
-struct Mount {
+pub(crate) struct Mount {
     directory: tempfile::TempDir,
-    is_mounted: bool,
+    pub(crate) is_mounted: bool,
 }
 
 impl Mount {
-    fn new(options: &str) -> Self {
+    pub(crate) fn new(options: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = if options == "ro_after" { "size=8m" } else { options };
         let is_mounted = run("mount", &["-t", "tmpfs", "-o", options, "semel-test"], directory.path());
         Self { directory, is_mounted }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 

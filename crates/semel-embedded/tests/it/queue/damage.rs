@@ -156,7 +156,7 @@ async fn an_execution_that_cannot_be_read_is_told_and_the_others_are_handed_out(
     let (directory, clock) = sample().await;
     let waiting = files(&directory.path().join("queue"))
         .into_iter()
-        .find(|it| name(it).starts_with("waiting-") && name(it).ends_with(".log"));
+        .find(|it| name(it).starts_with("waiting-") && !name(it).contains("dead"));
     let path = waiting.expect("something waits");
     let mut bytes = fs::read(&path).unwrap();
     let length = bytes.len();

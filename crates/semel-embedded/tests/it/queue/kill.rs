@@ -68,9 +68,9 @@ fn child() {
                 let mut random = fastrand::Rng::with_seed(life << 8 | caller);
                 for _ in 0..10_000 {
                     if random.bool() {
-                        accept(&queue, life, &mut random).await
+                        accept(&queue, life, &mut random).await;
                     } else {
-                        work(&queue, &mut random).await
+                        work(&queue, &mut random).await;
                     }
                 }
             });
@@ -92,7 +92,9 @@ async fn accept(queue: &EmbeddedQueue, life: u64, random: &mut fastrand::Rng) {
     let new: Vec<Execution> = numbers.iter().map(|it| event(*it, now)).collect();
     let answers = queue.accept(&new).await.expect("the queue accepts");
     assert_eq!(answers.len(), new.len());
-    numbers.iter().for_each(|it| tell(&format!("accepted {it} 0 0")));
+    for it in numbers {
+        tell(&format!("accepted {it} 0 0"));
+    }
 }
 
 async fn work(queue: &EmbeddedQueue, random: &mut fastrand::Rng) {
@@ -215,7 +217,9 @@ async fn nothing_that_was_accepted_claimed_or_completed_is_lost_to_any_kill() {
         child.kill().unwrap();
         child.wait().unwrap();
         reader.join().unwrap();
-        receiver.try_iter().for_each(|line| oracle.hear(&line));
+        for line in receiver.try_iter() {
+            oracle.hear(&line);
+        }
         oracle.check(&open(directory.path())).await;
     }
     let Oracle { accepted, done, starts, takeovers, .. } = &oracle;

@@ -1,6 +1,7 @@
 //! One directory, one process, and only so much room.
 
 use super::damage::{FUNCTION, completed, event};
+use crate::directory::Mount;
 use semel_core::{
     queue::{Accepted, Change, Demand, Queue, Want, Written},
     record::Holder,
@@ -8,7 +9,7 @@ use semel_core::{
 };
 use semel_embedded::{EmbeddedQueue, Home, Options};
 use semel_testkit::ManualClock;
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 #[tokio::test]
 async fn a_home_holds_a_store_and_a_queue_and_opens_once() {
@@ -55,4 +56,47 @@ async fn a_queue_that_has_no_room_accepts_nothing_new_and_finishes_what_it_has()
     let changes: Vec<_> = held.iter().map(|it| change(it.fence, completed(&it.value, now))).collect();
     let written = queue.write(&changes).await.unwrap();
     assert!(written.iter().all(|it| matches!(it, Written::Won(_))), "what is under way is finished");
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_new_events_finishes_what_is_under_way_and_recovers_by_itself() {
+    let mount = Mount::new("size=2m");
+    if !mount.is_mounted {
+        return eprintln!("left out: this machine does not let the test mount a file system");
+    }
+    let clock = ManualClock::new();
+    let options = || Options { segment_bytes: 64 << 10, flush_segments: 2, backlog_segments_max: 8 };
+    let open = || EmbeddedQueue::builder(mount.path(), clock.arc()).options(options()).open().unwrap();
+    let queue = open();
+    let now = queue.clock().now();
+    let want = Want { function: FUNCTION.into(), limit: 1, lease: Duration::from_mins(1) };
+    let demand = Demand { holder: Holder(1), wants: vec![want] };
+    drop(queue.accept(&[event(0, 10, now)]).await.unwrap());
+    let held = queue.claim(&demand).await.unwrap().remove(0);
+    let filler = mount.path().join("filler");
+    fs::write(&filler, vec![0; 4 << 20]).unwrap_err();
+    let mut number = 1;
+    let refused = loop {
+        match queue.accept(&[event(number, 2_000, now)]).await {
+            Ok(_) => number += 1,
+            Err(error) => break error,
+        }
+        assert!(number < 10_000, "the disk must fill up");
+    };
+    assert_eq!(refused.kind(), StoreErrorKind::Refused);
+    let change = Change { expected: held.fence, after: completed(&held.value, now), causes: Vec::new() };
+    let written = queue.write(&[change]).await.unwrap();
+    assert!(matches!(written[..], [Written::Won(_)]), "what is under way is finished");
+    fs::remove_file(&filler).unwrap();
+    while queue.accept(&[event(number, 2_000, now)]).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    drop(queue);
+    let queue = open();
+    for earlier in 0..=number {
+        let id = event(earlier, 0, now).id();
+        assert!(queue.get(&[id]).await.unwrap()[0].is_some(), "{earlier} was acknowledged");
+    }
+    let counts = queue.counts().await.unwrap().remove(0);
+    assert!(counts.is_balanced() && counts.completed == 1, "{counts:?}");
 }
