@@ -8,11 +8,11 @@ use crate::{
     exit::Failure,
     store_url::{Place, StoreUrl},
 };
+#[cfg(any(feature = "embedded", feature = "postgres"))]
 use semel::doctor::{Report, Severity};
-use semel_core::{
-    queue::Queue,
-    store::{StoreError, StoreErrorKind},
-};
+use semel_core::queue::Queue;
+#[cfg(any(feature = "embedded", feature = "postgres"))]
+use semel_core::store::{StoreError, StoreErrorKind};
 use semel_runtime::queue::memory::MemoryQueue;
 use std::{path::Path, sync::Arc};
 use tracing::{info, warn};
@@ -55,6 +55,7 @@ async fn embedded(url: &StoreUrl, directory: &Path, bytes_max: u64) -> Result<Ar
 }
 
 /// Tells the log what is promised; what the doctor refuses is not started on.
+#[cfg(any(feature = "embedded", feature = "postgres"))]
 fn promised(report: Report) -> Result<(), StoreError> {
     for finding in report.findings.iter().filter(|it| it.severity == Severity::Warning) {
         warn!(finding = %finding, "the store promises less than it could");
@@ -109,6 +110,7 @@ fn not_built_in(feature: &str) -> Failure {
         .hint(format!("`cargo install semel-server --features {feature}` builds one that has it"))
 }
 
+#[cfg(any(feature = "embedded", feature = "postgres"))]
 fn failure(url: &StoreUrl, error: &StoreError) -> Failure {
     let what = format!("`--store {url}` cannot be used");
     let is_directory = matches!(url.place, Place::Embedded(_));
