@@ -2,7 +2,7 @@
 //!
 //! - [`api`]: what operators ask of `semel serve`.
 //! - [`cli`]: what was typed, and what it means; [`exit`]: how a command ends.
-//! - [`bench`]: traffic to measure by.
+//! - [`bench`](mod@bench): traffic to measure by.
 //! - [`config`]: the file.
 //! - [`listen`]: connections in, requests out.
 //! - [`proxy`]: `semel proxy`.

@@ -1,8 +1,8 @@
 //! Executions in the memory of this process.
 //!
 //! 1. Every method is one step under a lock; nothing is awaited.
-//! 2. Fences come from [`Fence::next`] over the last one issued to any execution, so that an execution's fences
-//!    go on growing after it was purged.
+//! 2. Fences come from [`Fence::next`](semel_core::fence::Fence::next) over the last one issued to any execution,
+//!    so that an execution's fences go on growing after it was purged.
 //! 3. What can be handed out stands in an index of its function, by due time and then by fence: of those that
 //!    are due at once, the one that was written first goes first. Of the executions under one order, only the
 //!    head is in it.
