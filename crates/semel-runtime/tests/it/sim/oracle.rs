@@ -29,6 +29,8 @@ pub(super) struct Oracle {
     pub(super) violation: Option<String>,
     /// Leases under lower fences meant nothing, because the clock jumped.
     excused_below: u64,
+    /// The latest moment that the clock showed when it jumped.
+    latest: Timestamp,
     pub(super) starts: u64,
     pub(super) completions: u64,
 }
@@ -132,8 +134,14 @@ impl Oracle {
         self.story(id).effects += 1;
     }
 
-    /// The queue's clock jumped forwards from here: leases lapsed that should not have.
-    pub(super) fn excuse(&mut self, now: Timestamp) {
-        self.excused_below = self.excused_below.max(now.as_millis() * 1_000 + 1_000_000);
+    /// The queue's clock jumps from here. If it does so forwards, leases lapse that should not.
+    ///
+    /// Fences never go back, so after a jump backwards they are ahead of the clock: what counts is the latest moment that it ever
+    /// showed.
+    pub(super) fn jumps(&mut self, now: Timestamp, is_forwards: bool) {
+        self.latest = self.latest.max(now);
+        if is_forwards {
+            self.excused_below = self.latest.as_millis() * 1_000 + 1_000_000;
+        }
     }
 }

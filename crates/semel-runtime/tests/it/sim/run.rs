@@ -160,9 +160,7 @@ impl Sim {
     fn jump(&self) {
         let millis = self.shared.chance(|it| it.i64(-600_000..600_000)) - self.shared.clock.jumped();
         self.shared.injected(|it| it.jumps += 1);
-        if millis > 0 {
-            self.shared.oracle().excuse(self.shared.clock.now());
-        }
+        self.shared.oracle().jumps(self.shared.clock.now(), millis > 0);
         self.shared.trace(&format!("the clock jumps by {millis} ms"));
         self.shared.clock.jump(millis);
     }
