@@ -83,6 +83,8 @@ pub(crate) struct Engine<O: Owner> {
     pub(crate) chores: Condvar,
     /// Tells those who wait for the backlog to shrink that it did.
     pub(crate) room: tokio::sync::Notify,
+    /// Tells those who wait for files to be left alone that they are.
+    pub(crate) idle: tokio::sync::Notify,
     pub(crate) is_full: AtomicBool,
     /// The newest fence of the process before this one: whoever held a lease then is dead.
     pub(crate) reopened_at: Option<Fence>,

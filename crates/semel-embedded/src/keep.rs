@@ -24,6 +24,8 @@ const RELOGGED_PART: u32 = 8;
 const FILES_MAX: usize = 32;
 /// How many bytes of living values are moved between files at once, at most.
 const REMADE_BYTES_MAX: u64 = 256 << 20;
+/// How large a file becomes, at most: what is left is appended to the journal again. Places in it are 32 bits.
+const FILE_BYTES_MAX: u64 = 2 << 30;
 const KEEPING: &str = "make a file of those that wait";
 
 /// Values on their way into a file.
@@ -61,7 +63,12 @@ impl<O: Owner> Engine<O> {
         let mut builder =
             Builder::new(&*self.disk, number, moving.upto, &replaced, moving.now).map_err(failed())?;
         let mut moved = Vec::with_capacity(entries.len());
+        let mut bytes = 0;
         for (half, from) in entries {
+            bytes += u64::from(from.length);
+            if bytes > FILE_BYTES_MAX {
+                break;
+            }
             let (identity, mut payload) = self.value_of(moving, half, &from);
             O::copied(&mut payload);
             let front = O::front(&payload);

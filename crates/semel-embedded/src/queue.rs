@@ -155,7 +155,8 @@ impl EmbeddedQueue {
     /// Waits while the journal is so far ahead of SQLite that new executions would only make it worse; refuses
     /// them where there is no room.
     async fn wait_for_room(&self) -> Result<(), StoreError> {
-        let bytes = self.disk_bytes();
+        // Asked only where it matters: it takes the lock.
+        let bytes = if self.bytes_max == u64::MAX { 0 } else { self.disk_bytes() };
         if bytes > self.bytes_max - self.bytes_max / RESERVE_PART {
             return Err(refused(format!(
                 "takes no new events: {bytes} bytes of the {} it may take are in use; what is under way goes on",

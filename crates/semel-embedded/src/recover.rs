@@ -119,6 +119,7 @@ impl<O: Owner> Engine<O> {
             wanted: Condvar::new(),
             chores: Condvar::new(),
             room: tokio::sync::Notify::new(),
+            idle: tokio::sync::Notify::new(),
             is_full: AtomicBool::new(false),
             reopened_at: last_fence,
         };

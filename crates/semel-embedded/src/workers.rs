@@ -74,6 +74,7 @@ fn sync_loop<O: Owner>(engine: &Engine<O>) {
 fn housekeeping_loop<O: Owner>(engine: &Engine<O>) {
     loop {
         let worked = tidy(engine);
+        engine.idle.notify_waiters();
         let mut state = lock(&engine.state);
         state.trouble = worked.as_ref().err().map(ToString::to_string);
         if state.is_closing || state.poison.is_some() {

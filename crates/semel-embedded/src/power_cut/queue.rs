@@ -112,6 +112,14 @@ impl Oracle {
         self.base = now;
     }
 
+    /// The first so many of the later changes stand for sure.
+    fn settle_first(&mut self, count: usize) {
+        for group in self.later.drain(..count) {
+            self.accepted += group.accepted;
+            self.base.extend(group.writes);
+        }
+    }
+
     /// Finds out what was done by comparing, and notes it, as these groups.
     fn note(
         &mut self,
@@ -311,10 +319,12 @@ impl World {
         let known = oracle.later.len();
         oracle.note(&before, &after, groups, accepts);
         let is_shown = |it: &Group| it.writes.iter().any(|it| shows.contains(&it.0));
-        let has_promised = oracle.later.len() > known || oracle.later.iter().any(is_shown);
-        if is_done && has_promised {
-            oracle.settle(after);
-        } else if !is_done && self.random.bool() {
+        if is_done {
+            // What it answered for is durable, and what came before that. What came later need not be.
+            let made = (oracle.later.len() > known).then_some(oracle.later.len());
+            let shown = oracle.later.iter().rposition(is_shown).map(|it| it + 1);
+            oracle.settle_first(made.or(shown).unwrap_or(0));
+        } else if self.random.bool() {
             drop(oracle);
             done(queue, future);
             self.oracle.lock().unwrap().settle(after);

@@ -7,7 +7,7 @@
 
 use super::{EmbeddedQueue, card, index::Index, settled, standing::New};
 use crate::{
-    batch::Decided,
+    batch::{Decided, Durable},
     engine::{Engine, State},
     hot::Entry,
     lock,
@@ -51,29 +51,42 @@ impl EmbeddedQueue {
         for taken in taken {
             ready.extend(self.read(taken, demand, now));
         }
-        let identities: Vec<Identity> = ready.iter().map(|it| it.identity).collect();
-        let mut waiting = ready.into_iter();
-        let claimed = self.engine.decide(&identities, |state, looked| {
-            let mut claimed = Vec::new();
-            while let Some(it) = waiting.next() {
-                let (standing, floor) = state.standing(&it.identity, looked)?;
-                let Some(before) = standing.filter(|before| before.fence == it.taken.fence) else { continue };
-                let Ready { taken, identity, after, payload } = it;
-                if let Err(error) = self.engine.make_room(state, [payload.len()].into_iter()) {
-                    give_back(state, &taken);
-                    waiting.by_ref().for_each(|it| give_back(state, &it.taken));
-                    return Err(error);
+        match self.hand_out(&mut ready, now) {
+            Ok((claimed, durable)) => {
+                settled(durable).await?;
+                Ok(claimed)
+            }
+            Err(error) => {
+                let mut state = lock(&self.engine.state);
+                for it in &ready {
+                    give_back(&mut state, &it.taken);
                 }
-                let mut new = New { identity, execution: &after, payload, is_continued: false };
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes those that have not changed meanwhile, claimed.
+    fn hand_out(
+        &self,
+        ready: &mut [Ready],
+        now: Timestamp,
+    ) -> Result<(Vec<Fenced<Execution>>, Durable), StoreError> {
+        let identities: Vec<Identity> = ready.iter().map(|it| it.identity).collect();
+        self.engine.decide(&identities, |state, looked| {
+            let mut claimed = Vec::new();
+            for Ready { taken, identity, after, payload } in ready.iter_mut() {
+                let (standing, floor) = state.standing(identity, looked)?;
+                let Some(before) = standing.filter(|before| before.fence == taken.fence) else { continue };
+                self.engine.make_room(state, [payload.len()].into_iter())?;
+                let (identity, payload) = (*identity, std::mem::take(payload));
+                let mut new = New { identity, execution: after, payload, is_continued: false };
                 let fence = state.change(&mut new, &before, floor, now);
-                claimed.push(Fenced { fence, value: after });
+                claimed.push(Fenced { fence, value: after.clone() });
             }
             let must_sync = !claimed.is_empty() && !sabotage::is_on("queue_claim_unsynced");
             Ok(Decided { value: claimed, must_sync })
-        });
-        let (claimed, durable) = claimed?;
-        settled(durable).await?;
-        Ok(claimed)
+        })
     }
 
     /// Reads what was taken; sets it aside if that fails.

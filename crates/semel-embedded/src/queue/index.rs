@@ -162,9 +162,11 @@ impl Index {
         taken
     }
 
-    /// Puts back what was taken and did not change.
+    /// Puts back what was taken and did not change, unless somebody stands before it now.
     pub(crate) fn give_back(&mut self, half: u128, entry: &Entry<Note>) {
-        self.set_due(half, entry, true);
+        let head = entry.note.order.and_then(|it| self.orders.all[it as usize].members.first_key_value());
+        let is_head = head.is_none_or(|(sequence, _)| *sequence == entry.note.sequence);
+        self.set_due(half, entry, is_head);
     }
 
     fn enter(&mut self, hot: &Hot<Note>, half: u128, entry: &Entry<Note>) {

@@ -65,15 +65,16 @@ async fn sample() -> (tempfile::TempDir, ManualClock) {
             drop(queue.write(&[change]).await.unwrap());
         }
     }
-    while !fs::read_dir(directory.path().join("queue"))
-        .unwrap()
-        .flatten()
-        .any(|it| name(&it.path()).starts_with("waiting-0"))
-    {
+    // The present file of the journal, and the next.
+    while count(directory.path(), "journal-") > 2 || count(directory.path(), "waiting-") == 0 {
         tokio::task::yield_now().await;
     }
     drop(queue);
     (directory, clock)
+}
+
+fn count(directory: &Path, start: &str) -> usize {
+    files(&directory.join("queue")).iter().filter(|it| name(it).starts_with(start)).count()
 }
 
 fn name(path: &Path) -> String {
@@ -154,13 +155,15 @@ async fn no_flipped_bit_gives_a_wrong_answer_or_stops_the_others() {
 #[tokio::test]
 async fn an_execution_that_cannot_be_read_is_told_and_the_others_are_handed_out() {
     let (directory, clock) = sample().await;
-    let waiting = files(&directory.path().join("queue"))
-        .into_iter()
-        .find(|it| name(it).starts_with("waiting-") && !name(it).contains("dead"));
-    let path = waiting.expect("something waits");
-    let mut bytes = fs::read(&path).unwrap();
-    let length = bytes.len();
-    bytes[length / 4] ^= 1;
+    // The event of one that waits: a third of them, the first, are finished.
+    let event = [EVENTS as u8 / 3 + 5; 700];
+    let place = files(&directory.path().join("queue")).into_iter().find_map(|path| {
+        let bytes = fs::read(&path).unwrap();
+        let at = bytes.windows(event.len()).position(|it| it == event)?;
+        name(&path).starts_with("waiting-").then_some((path, bytes, at + event.len() / 2))
+    });
+    let (path, mut bytes, at) = place.expect("it waits in a file of those that wait");
+    bytes[at] ^= 1;
     fs::write(&path, bytes).unwrap();
     let queue = open(directory.path(), &clock).unwrap();
     let before = queue.counts().await.unwrap()[0].pending;
