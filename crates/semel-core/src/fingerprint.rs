@@ -7,7 +7,8 @@
 //! 3. Strings are compared after decoding, so `"\u0041"` is `"A"`. They are not normalised beyond that.
 //! 4. What two readers could read differently is refused, not guessed: duplicate members, lone surrogates,
 //!    invalid UTF-8, a byte order mark, anything after the value, nesting deeper than [`JSON_DEPTH_MAX`].
-//! 5. No payload, raw bytes and JSON never share a fingerprint, not even for the same bytes.
+//! 5. No payload, raw bytes, JSON, byte strings in a row, and those with JSON after them never share a fingerprint, not
+//!    even for the same bytes.
 //!
 //! It does not select fields, and it does not parse numbers: who wants `1` and `1.0` to be equal hashes what
 //! the numbers mean to them.
@@ -27,6 +28,8 @@ const VERSION: u8 = 1;
 enum Domain {
     Bytes = 1,
     Json = 2,
+    Parts = 3,
+    PartsAndJson = 4,
 }
 
 /// Hash of a canonical payload, with the version of the rules that made it canonical.
@@ -70,6 +73,20 @@ impl Fingerprint {
     fn hashed(domain: Domain, canonical: &[u8]) -> Self {
         let hash = Sha256::new().chain_update([domain as u8]).chain_update(canonical).finalize();
         Self { version: VERSION, hash: hash.into() }
+    }
+
+    /// Of several byte strings in a row, and of a JSON text after them, if there is one. None of them is copied.
+    ///
+    /// The caller sees to it that they do not run into each other: by lengths in front of them, for instance.
+    pub fn of_parts(parts: &[&[u8]], json: Option<&[u8]>) -> Result<Self, NotJson> {
+        let canonical = json.map(json::canonical).transpose()?;
+        let domain = if json.is_some() { Domain::PartsAndJson } else { Domain::Parts };
+        let mut hash = Sha256::new().chain_update([domain as u8]);
+        for part in parts {
+            hash.update(part);
+        }
+        hash.update(canonical.unwrap_or_default());
+        Ok(Self { version: VERSION, hash: hash.finalize().into() })
     }
 
     /// One that was taken apart by [`Fingerprint::version`] and [`Fingerprint::hash`].

@@ -44,6 +44,33 @@ pub enum Part {
     Bytes(Vec<u8>),
 }
 
+/// A part that is borrowed: what [`Key::of_refs`] is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PartRef<'a> {
+    /// See [`Part::Null`].
+    Null,
+    /// See [`Part::Text`].
+    Text(&'a str),
+    /// See [`Part::Integer`].
+    Integer(i128),
+    /// See [`Part::Boolean`].
+    Boolean(bool),
+    /// See [`Part::Bytes`].
+    Bytes(&'a [u8]),
+}
+
+impl<'a> From<&'a Part> for PartRef<'a> {
+    fn from(part: &'a Part) -> Self {
+        match part {
+            Part::Null => Self::Null,
+            Part::Text(text) => Self::Text(text),
+            Part::Integer(it) => Self::Integer(*it),
+            Part::Boolean(it) => Self::Boolean(*it),
+            Part::Bytes(bytes) => Self::Bytes(bytes),
+        }
+    }
+}
+
 /// What makes up the scope or the id of a key: one value, or a tuple, array or list of them.
 ///
 /// ```
@@ -149,7 +176,29 @@ enum Fault {
 impl Key {
     /// A key of this scope and id.
     pub fn new(scope: impl IntoParts, id: impl IntoParts) -> Result<Self, KeyError> {
-        let mut preimage = Vec::with_capacity(96);
+        let (mut scopes, mut ids) = (Vec::new(), Vec::new());
+        scope.append_to(&mut scopes);
+        id.append_to(&mut ids);
+        Self::of_lists(scopes.iter().map(PartRef::from), ids.iter().map(PartRef::from))
+    }
+
+    /// As [`Key::new`], for those who have the parts already: nothing is copied but what the key keeps.
+    ///
+    /// ```
+    /// use semel_core::key::{Key, PartRef};
+    /// let key = Key::of_refs(&[PartRef::Text("orders")], &[PartRef::Bytes(&[7]), PartRef::Text("evt-1")])?;
+    /// assert_eq!(key, Key::new("orders", (&[7_u8][..], "evt-1"))?);
+    /// # Ok::<(), semel_core::key::KeyError>(())
+    /// ```
+    pub fn of_refs(scope: &[PartRef<'_>], id: &[PartRef<'_>]) -> Result<Self, KeyError> {
+        Self::of_lists(scope.iter().copied(), id.iter().copied())
+    }
+
+    fn of_lists<'a>(
+        scope: impl ExactSizeIterator<Item = PartRef<'a>> + Clone,
+        id: impl ExactSizeIterator<Item = PartRef<'a>> + Clone,
+    ) -> Result<Self, KeyError> {
+        let mut preimage = Vec::with_capacity(128);
         preimage.push(PREIMAGE_VERSION);
         append_list(&mut preimage, scope, Field::Scope, SCOPE_BYTES_MAX)?;
         let id_start = preimage.len();
@@ -161,7 +210,9 @@ impl Key {
     /// The key of an effect below this one. An effect of an effect stands below that.
     pub fn effect(&self, path: impl IntoParts) -> Result<Self, KeyError> {
         let mut preimage = self.preimage.to_vec();
-        append_list(&mut preimage, path, Field::Effect, EFFECT_BYTES_MAX)?;
+        let mut parts = Vec::new();
+        path.append_to(&mut parts);
+        append_list(&mut preimage, parts.iter().map(PartRef::from), Field::Effect, EFFECT_BYTES_MAX)?;
         if preimage.len() - usize::from(self.starts.1) > EFFECT_PATH_BYTES_MAX {
             return Err(KeyError { field: Field::Effect, fault: Fault::TooLong(EFFECT_PATH_BYTES_MAX) });
         }
@@ -231,6 +282,11 @@ impl Key {
         }
     }
 
+    /// The scope's part of the preimage: the same for two keys if their scopes are the same.
+    pub fn scope_preimage(&self) -> &[u8] {
+        &self.preimage[1..self.starts.0.into()]
+    }
+
     /// The scope, readable: its parts joined by `:`.
     pub fn scope(&self) -> String {
         render(&self.preimage[1..self.starts.0.into()])
@@ -275,16 +331,14 @@ impl fmt::Debug for Key {
 }
 
 /// Appends a checked list: a count, then a tag, a length and the bytes of each part.
-fn append_list(
+fn append_list<'a>(
     preimage: &mut Vec<u8>,
-    value: impl IntoParts,
+    parts: impl ExactSizeIterator<Item = PartRef<'a>> + Clone,
     field: Field,
     bytes_max: usize,
 ) -> Result<(), KeyError> {
     let fault = |fault| Err(KeyError { field, fault });
-    let mut parts = Vec::new();
-    value.append_to(&mut parts);
-    if parts.iter().all(|it| *it == Part::Null) {
+    if parts.clone().all(|it| it == PartRef::Null) {
         return fault(Fault::Missing);
     }
     if parts.len() > PARTS_MAX {
@@ -292,20 +346,20 @@ fn append_list(
     }
     preimage.push(parts.len() as u8);
     let mut bytes = 0;
-    for part in &parts {
+    for part in parts {
         let number;
         let (tag, content): (u8, &[u8]) = match part {
-            Part::Null => (0, &[]),
-            Part::Text(text) if text.trim().is_empty() => return fault(Fault::Blank),
-            Part::Text(text) if text.chars().any(char::is_control) => return fault(Fault::Control),
-            Part::Text(text) => (1, text.as_bytes()),
-            Part::Integer(it) => {
+            PartRef::Null => (0, &[]),
+            PartRef::Text(text) if text.trim().is_empty() => return fault(Fault::Blank),
+            PartRef::Text(text) if text.chars().any(char::is_control) => return fault(Fault::Control),
+            PartRef::Text(text) => (1, text.as_bytes()),
+            PartRef::Integer(it) => {
                 number = it.to_be_bytes();
                 (2, shortest(&number))
             }
-            Part::Boolean(it) => (3, if *it { &[1] } else { &[0] }),
-            Part::Bytes(bytes) if bytes.is_empty() => return fault(Fault::Blank),
-            Part::Bytes(bytes) => (4, bytes),
+            PartRef::Boolean(it) => (3, if it { &[1] } else { &[0] }),
+            PartRef::Bytes([]) => return fault(Fault::Blank),
+            PartRef::Bytes(bytes) => (4, bytes),
         };
         bytes += content.len();
         if bytes > bytes_max {

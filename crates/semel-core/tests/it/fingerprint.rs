@@ -33,6 +33,25 @@ fn what_does_not_matter_does_not_change_it() {
 }
 
 #[test]
+fn parts_are_hashed_in_a_row_and_json_after_them_as_json() {
+    let of = |parts: &[&[u8]], json: Option<&[u8]>| Fingerprint::of_parts(parts, json).unwrap();
+    assert_eq!(of(&[b"ab", b"c"], None), of(&[b"a", b"bc"], None));
+    assert_ne!(of(&[b"ab", b"c"], None), of(&[b"c", b"ab"], None));
+    assert_eq!(of(&[b"a"], Some(br#"{"x":1,"y":2}"#)), of(&[b"a"], Some(br#"{"y":2, "x":1}"#)));
+    assert_ne!(of(&[b"a"], Some(b"1")), of(&[b"b"], Some(b"1")));
+    assert!(Fingerprint::of_parts(&[b"a"], Some(b"{")).is_err());
+    let kinds = [
+        of(&[b"1"], None),
+        of(&[b""], Some(b"1")),
+        Fingerprint::of_bytes(b"1"),
+        Fingerprint::of_json(b"1").unwrap(),
+    ];
+    for (at, one) in kinds.iter().enumerate() {
+        assert!(!kinds[..at].contains(one), "two kinds share a hash");
+    }
+}
+
+#[test]
 fn what_matters_changes_it() {
     for (one, two) in [
         ("1", "1.0"),
