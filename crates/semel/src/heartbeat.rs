@@ -19,13 +19,48 @@ use crate::{
     error::Error,
     lease::{Granted, Held, Lease, Renewal},
 };
+use pin_project_lite::pin_project;
 use semel_core::{BoxFuture, call, sabotage};
 use std::{
-    future::poll_fn,
-    pin::pin,
+    pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
+
+pin_project! {
+    /// Work under a lease.
+    struct Hold<'a, F> {
+        lease: &'a Lease,
+        // Gone when it is done, or the lease is lost.
+        #[pin]
+        work: Option<F>,
+        // Armed when the work was first seen to wait.
+        beat: Option<BoxFuture<'a, Error>>,
+    }
+}
+
+impl<F: Future> Future for Hold<'_, F> {
+    type Output = Result<F::Output, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let polled = match this.lease.check(this.beat.as_mut(), cx) {
+            Some(lost) => Poll::Ready(Err(lost)),
+            None => this.work.as_mut().as_pin_mut().expect("it is not polled after its end").poll(cx).map(Ok),
+        };
+        let polled = match polled {
+            Poll::Pending if this.beat.is_none() && this.lease.is_protected() => {
+                let armed = this.beat.insert(Box::pin(this.lease.beat()));
+                armed.as_mut().poll(cx).map(Err)
+            }
+            polled => polled,
+        };
+        if polled.is_ready() {
+            this.work.set(None);
+        }
+        polled
+    }
+}
 
 impl Lease {
     /// Polls the work while it keeps the lease alive, and drops it when the lease is lost.
@@ -42,23 +77,9 @@ impl Lease {
     /// # Ok::<(), semel::Error>(()) }).unwrap();
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub async fn hold<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        let mut work = pin!(work);
-        let mut beat: Option<BoxFuture<'_, Error>> = None;
-        poll_fn(|cx| {
-            if let Some(lost) = self.check(beat.as_mut(), cx) {
-                return Poll::Ready(Err(lost));
-            }
-            if let Poll::Ready(output) = work.as_mut().poll(cx) {
-                return Poll::Ready(Ok(output));
-            }
-            if beat.is_none() && self.is_protected() {
-                let armed = beat.insert(Box::pin(self.beat()));
-                return armed.as_mut().poll(cx).map(Err);
-            }
-            Poll::Pending
-        })
-        .await
+    // Not an `async fn`: that would have room for the work twice.
+    pub fn hold<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output, Error>> + use<'_, F> {
+        Hold { lease: self, work: Some(work), beat: None }
     }
 
     /// Whether the lease is lost, before the work may go on.

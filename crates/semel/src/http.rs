@@ -68,6 +68,7 @@ mod parameters;
 mod problem;
 pub mod problems;
 mod quota;
+mod response;
 mod route;
 mod service;
 mod stored;

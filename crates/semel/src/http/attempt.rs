@@ -4,21 +4,19 @@
 //!    response is read.
 //! 2. What it answered is written before its client sees anything of it.
 //! 3. What the store cannot tell is not guessed: see the table in [`super`].
+//! 4. What happens rarely is boxed, so that what happens always fits into a small future.
 
 use super::{
     Answered, Body, CallLease, Problem,
-    body::Partly,
-    buffer::{Buffer, Ended},
     caller::CallerId,
     fingerprint::{Asked, fingerprint},
-    headers::strip_own,
     layer::{CallSettings, Settings},
-    lent::InTransaction,
-    quota::UsedUp,
-    route::{part_of, path_and_query},
-    service::{BodyOf, HttpResponse, refused},
-    stored::{self, KeptResponse, NotKept},
-    verdict::{Doubt, Verdict, is_stream, verdict},
+    quota::{Counted, UsedUp},
+    response::Made,
+    route::{Named, path_and_query},
+    service::{BodyOf, HttpResponse},
+    stored::{self, KeptResponse},
+    verdict::{Doubt, Verdict},
 };
 use crate::{
     begin::{Begin, How, Replay},
@@ -26,17 +24,16 @@ use crate::{
     error::{Error, ErrorKind},
     lease::Lease,
     observe::in_span,
-    race::within,
-    service::{Lender, lend},
+    race::boxed,
+    service::lend,
     transaction::Settled,
 };
-use ::http::{HeaderMap, Method, Request, Response, request, response};
+use ::http::{HeaderMap, Method, Request, Response, request::Parts};
 use bytes::Bytes;
 use semel_core::{
     fingerprint::Fingerprint,
-    key::{Key, Part},
+    key::{Key, PartRef},
     record::Reason,
-    sabotage,
 };
 use std::{sync::Arc, time::Duration};
 use tower_service::Service;
@@ -50,13 +47,12 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub(super) struct Admitted {
     pub(super) key: String,
     pub(super) caller: CallerId,
-    pub(super) route: String,
 }
 
 /// A request with a key, and the service that is ready for it.
 pub(super) struct Attempt<S> {
     pub(super) service: S,
-    pub(super) parts: request::Parts,
+    pub(super) parts: Parts,
     pub(super) admitted: Admitted,
 }
 
@@ -69,81 +65,48 @@ impl<S> Attempt<S> {
         trailers: Option<HeaderMap>,
     ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
-        S: Service<Request<Body<B>>, Response: HttpResponse>,
+        S: Service<Request<Body<B>>, Response: HttpResponse> + Send,
+        S::Error: Send,
         B: http_body::Body,
-        BodyOf<S::Response>: http_body::Body<Data = Bytes>,
+        BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
     {
-        let Self { service, parts, admitted } = *self;
-        let asked = Asked {
-            method: parts.method.as_str(),
-            route: &admitted.route,
-            path_and_query: path_and_query(&parts),
-            headers: &parts.headers,
+        let call = self.call(&settings, &body);
+        let begin = match settings.quota.as_deref() {
+            Some(quota) => boxed(settings.begin_within(quota, call, self.admitted.caller)).await,
+            None => call.begin().await.map_err(Refusal::Error),
         };
-        let fingerprint = fingerprint(&asked, &settings.compared, &body);
-        let key = settings.key_of(&parts.method, &admitted);
-        let begin = match settings.begin(key, fingerprint, admitted.caller).await {
-            Ok(begin) => begin,
-            Err(refusal) => return Ok(refused(refusal)),
+        let lease = match begin {
+            Ok(Begin::Run(lease)) => lease,
+            Ok(begun) => return Ok(settings.not_run(begun)),
+            Err(refusal) => return Ok(settings.told(&refusal)),
         };
-        let refusal = match begin {
-            Begin::Run(lease) => {
-                let answered = answered(lease.how());
-                let request = Request::from_parts(parts, Body::whole(body, trailers));
-                let response = settings.run(service, request, lease).await?;
-                return Ok(response.map_or_else(refused, |mut response| {
-                    response.extensions_mut().insert(answered);
-                    response
-                }));
-            }
-            Begin::Replay(replay) => return Ok(settings.replay(&replay)),
-            Begin::Failed(failure) if failure.reason() == Reason::OutcomeUnknown => {
-                settings.problem(Problem::OUTCOME_UNKNOWN)
-            }
-            Begin::Failed(_) => settings.problem(Problem::INTERNAL),
-            Begin::Busy { until, .. } => {
-                let left = until.since(settings.once.driver.clock.now());
-                Problem::IN_PROGRESS.response_after(&settings.problems, left)
-            }
-            Begin::Mismatch { .. } => settings.problem(Problem::MISMATCH),
-        };
-        Ok(refused(refusal))
+        let Self { service, parts, .. } = *self;
+        settings.run(service, Request::from_parts(parts, Body::whole(body, trailers)), lease).await
+    }
+
+    /// What the request names, and what it asks for.
+    fn call(&self, settings: &Settings, body: &[u8]) -> Call {
+        let Self { parts, admitted: Admitted { key, caller }, .. } = self;
+        let (method, route) = (parts.method.as_str(), settings.route_of(parts));
+        let scope = [Named::new(&settings.service), Named::new(method), Named::new(&route)];
+        // The caller stands with the id, so that the scope, which metrics are labelled by, is one of a few.
+        let id = [PartRef::Bytes(&caller.0), PartRef::Text(key)];
+        let key = Key::of_refs(&scope.each_ref().map(Named::part), &id);
+        let path_and_query = path_and_query(parts);
+        let asked = Asked { method, route: &route, path_and_query, headers: &parts.headers };
+        let key = key.expect("its parts are checked, and none is long");
+        settings.call(key, fingerprint(&asked, &settings.compared, body))
     }
 }
 
-fn answered(how: How) -> Answered {
-    match how {
-        How::Fresh => Answered::Fresh,
-        How::Retried => Answered::Retried,
-        How::TakenOver | How::Reentered => Answered::TakenOver,
-        How::Unprotected => Answered::Unprotected,
-        How::Replayed => Answered::Replayed,
-    }
-}
-
-/// What the client is told: the service's response, or a problem.
-type Told<R> = Result<Response<Body<R>>, Response<Body<R>>>;
-
-/// What the service made of a request, read as far as it is read.
-enum Made<R: http_body::Body, E> {
-    /// A response, what it means, and what is stored of it if it is kept.
-    Response { response: Response<Body<R>>, verdict: Verdict, stored: Vec<u8> },
-    /// A response that is stored if the transaction was committed that the service wrote it in.
-    InTransaction(Response<Body<R>>),
-    /// No response.
-    Error(E),
+/// Why a call was not begun.
+enum Refusal {
+    Error(Error),
+    Quota(UsedUp),
 }
 
 impl Settings {
-    fn key_of(&self, method: &Method, admitted: &Admitted) -> Key {
-        let Admitted { key, caller, route } = admitted;
-        let scope = (part_of(&self.service), part_of(method.as_str()), part_of(route));
-        // The caller stands with the id, so that the scope, which metrics are labelled by, is one of a few.
-        let id = (Part::Bytes(caller.0.to_vec()), key.as_str());
-        Key::new(scope, id).expect("its parts are checked, and none is long")
-    }
-
-    fn call_of(&self, key: Key, fingerprint: Fingerprint) -> Call {
+    fn call(&self, key: Key, fingerprint: Fingerprint) -> Call {
         let CallSettings { wait, lease, retention, body_retention, is_elsewhere, on_lapse, fails_open } =
             self.call;
         let mut call = self
@@ -169,198 +132,166 @@ impl Settings {
     }
 
     /// Claims the call, if the caller may have one more.
-    async fn begin<R: http_body::Body>(
-        &self,
-        key: Key,
-        fingerprint: Fingerprint,
-        caller: CallerId,
-    ) -> Result<Begin, Response<Body<R>>> {
-        let claim =
-            async |key| self.call_of(key, fingerprint).begin().await.map_err(|error| self.told(&error));
-        let Some(quota) = &self.quota else { return claim(key).await };
+    async fn begin_within(&self, quota: &Counted, call: Call, caller: CallerId) -> Result<Begin, Refusal> {
         let driver = &self.once.driver;
-        if let Err(UsedUp { wait }) = quota.take(caller, driver.clock.now()) {
+        if let Err(used_up) = quota.take(caller, driver.clock.now()) {
             // What is known already is answered all the same.
+            let (key, _) = call.described().map_err(Refusal::Error)?;
             let found = driver.look(&key, driver.clock.monotonic() + STORE_WAIT).await;
-            let found = found.map_err(|error| self.told(&error))?;
-            return if found.is_some_and(|it| !it.record.is_expired(driver.clock.now())) {
-                claim(key).await
-            } else {
-                Err(Problem::QUOTA.response_after(&self.problems, wait))
+            return match found.map_err(Refusal::Error)? {
+                Some(it) if !it.record.is_expired(driver.clock.now()) => {
+                    call.begin().await.map_err(Refusal::Error)
+                }
+                Some(_) | None => Err(Refusal::Quota(used_up)),
             };
         }
-        let begin = claim(key).await;
+        let begin = call.begin().await;
         if !matches!(&begin, Ok(Begin::Run(lease)) if lease.how() == How::Fresh) {
             quota.give_back(caller);
         }
-        begin
+        begin.map_err(Refusal::Error)
     }
 
-    fn problem<R: http_body::Body>(&self, problem: Problem) -> Response<Body<R>> {
-        problem.response(&self.problems)
+    fn told<R: http_body::Body>(&self, refusal: &Refusal) -> Response<Body<R>> {
+        match refusal {
+            Refusal::Error(error) => self.told_of(error),
+            Refusal::Quota(UsedUp { wait }) => {
+                self.marked(Problem::QUOTA.response_after(&self.problems, *wait), Answered::Refused)
+            }
+        }
     }
 
     /// What the client is told of an error of ours.
-    fn told<R: http_body::Body>(&self, error: &Error) -> Response<Body<R>> {
-        match error.kind() {
-            ErrorKind::Store | ErrorKind::Contended | ErrorKind::Lapsed => {
-                Problem::STORE.response_after(&self.problems, STORE_WAIT)
+    fn told_of<R: http_body::Body>(&self, error: &Error) -> Response<Body<R>> {
+        let problem = match error.kind() {
+            ErrorKind::Store | ErrorKind::Contended | ErrorKind::Lapsed => Problem::STORE,
+            ErrorKind::Unconfirmed => Problem::OUTCOME_UNCONFIRMED,
+            _ => return self.refused(Problem::INTERNAL),
+        };
+        self.marked(problem.response_after(&self.problems, STORE_WAIT), Answered::Refused)
+    }
+
+    /// What the client is told if there is nothing to be carried out.
+    fn not_run<R: http_body::Body>(&self, begin: Begin) -> Response<Body<R>> {
+        match begin {
+            Begin::Replay(replay) => match stored_of(&replay) {
+                Ok(kept) => self.marked(kept.into_replay(), Answered::Replayed),
+                Err(problem) => self.refused(problem),
+            },
+            Begin::Failed(failure) if failure.reason() == Reason::OutcomeUnknown => {
+                self.refused(Problem::OUTCOME_UNKNOWN)
             }
-            ErrorKind::Unconfirmed => Problem::OUTCOME_UNCONFIRMED.response_after(&self.problems, STORE_WAIT),
-            _ => self.problem(Problem::INTERNAL),
+            Begin::Busy { until, .. } => {
+                let left = until.since(self.once.driver.clock.now());
+                self.marked(Problem::IN_PROGRESS.response_after(&self.problems, left), Answered::Refused)
+            }
+            Begin::Mismatch { .. } => self.refused(Problem::MISMATCH),
+            // Nobody but an operator makes such records of requests; and what is to be run is run.
+            Begin::Failed(_) | Begin::Run(_) => self.refused(Problem::INTERNAL),
         }
     }
 
-    /// The stored response, if it was kept.
-    fn replay<R: http_body::Body>(&self, replay: &Replay) -> Response<Body<R>> {
-        match stored_of(replay) {
-            Ok(kept) => {
-                let mut response = kept.into_replay();
-                response.extensions_mut().insert(Answered::Replayed);
-                response
-            }
-            Err(problem) => refused(self.problem(problem)),
-        }
-    }
-
-    /// Calls the service under the lease, and writes what came of it. A problem is what the client gets instead.
+    /// Calls the service under the lease, and writes what came of it.
     async fn run<S, B>(
         self: &Arc<Self>,
         mut service: S,
         mut request: Request<Body<B>>,
         lease: Lease,
-    ) -> Result<Told<BodyOf<S::Response>>, S::Error>
+    ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
         S: Service<Request<Body<B>>, Response: HttpResponse>,
+        S::Error: Send,
         B: http_body::Body,
-        BodyOf<S::Response>: http_body::Body<Data = Bytes>,
+        BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
     {
+        let answered = answered(lease.how());
         let (lent, lender) = lend(lease);
         let is_head = request.method() == Method::HEAD;
         let kept_open = CallLease::put(lent, self, is_head, request.extensions_mut());
         let work = async {
             let answer = service.call(request).await.map(HttpResponse::into_response);
             drop(kept_open);
-            match answer {
-                Ok(response) => self.made(response, is_head, &lender).await,
-                Err(error) => {
-                    lender.returned().await;
-                    Made::Error(error)
-                }
-            }
+            self.made(answer, is_head, &lender).await
         };
         let made = match lender.lease().hold(in_span(lender.lease(), work)).await {
             Ok(made) => made,
-            Err(lost) => return Ok(Err(self.told(&lost))),
+            Err(lost) => return Ok(self.told_of(&lost)),
         };
-        match (lender.take_back().settle().await, made) {
-            (Err(error), _) => Ok(Err(self.told(&error))),
-            (Ok(Settled::Committed(_)), Made::InTransaction(response)) => Ok(Ok(response)),
-            // Whatever the service said after the commit, this is what came of the request.
-            (Ok(Settled::Committed(replay)), Made::Response { .. } | Made::Error(_)) => {
-                let stored = stored_of(&replay).map(KeptResponse::into_response);
-                Ok(stored.map_err(|problem| self.problem(problem)))
+        let lease = lender.take_back();
+        match made {
+            Made::Kept { response, stored } if !lease.is_in_transaction() => {
+                Ok(match lease.complete_bytes(&stored).await {
+                    Ok(()) => self.marked(response, answered),
+                    Err(error) => self.told_of(&error),
+                })
             }
-            (Ok(Settled::Open(lease)), Made::Response { response, verdict, stored }) => {
-                Ok(self.write(lease, response, verdict, &stored).await)
+            made => boxed(self.end(lease, made, answered)).await,
+        }
+    }
+
+    /// Writes what came of a request that did not simply succeed.
+    async fn end<R, E>(
+        &self,
+        lease: Lease,
+        made: Made<R, E>,
+        answered: Answered,
+    ) -> Result<Response<Body<R>>, E>
+    where
+        R: http_body::Body<Data = Bytes>,
+    {
+        let lease = match lease.settle().await {
+            Err(error) => return Ok(self.told_of(&error)),
+            Ok(Settled::Open(lease)) => lease,
+            Ok(Settled::Committed(replay)) => {
+                // Whatever the service said after the commit, what was committed is what came of the request.
+                let response = match made {
+                    Made::InTransaction(response) => Ok(response),
+                    Made::Kept { .. } | Made::Ended { .. } | Made::Error(_) => {
+                        stored_of(&replay).map(KeptResponse::into_response)
+                    }
+                };
+                let marked = response.map(|it| self.marked(it, answered));
+                return Ok(marked.unwrap_or_else(|problem| self.refused(problem)));
             }
-            (Ok(Settled::Open(lease)), Made::InTransaction(_)) => {
-                // Rolled back, so it did not happen. If this is not written, the lease lapses.
+        };
+        // If one of these is not written, the lease lapses; what the service said is what it said.
+        match made {
+            Made::Kept { response, stored } => Ok(match lease.complete_bytes(&stored).await {
+                Ok(()) => self.marked(response, answered),
+                Err(error) => self.told_of(&error),
+            }),
+            Made::Ended { mut response, verdict } => {
+                let said = format!("the service answered {}", response.status());
+                let _ = match verdict {
+                    Verdict::Released | Verdict::Kept => lease.release(said).await,
+                    Verdict::Unknown => {
+                        let doubt = response.extensions_mut().remove().map(|Doubt(doubt)| doubt);
+                        lease.fail_unknown(doubt.unwrap_or(said)).await
+                    }
+                    Verdict::Lost => Ok(()),
+                };
+                Ok(self.marked(response, answered))
+            }
+            Made::InTransaction(_) => {
+                // Rolled back, so it did not happen.
                 let _ = lease.release("the transaction was not committed").await;
-                Ok(Err(self.problem(Problem::INTERNAL)))
+                Ok(self.refused(Problem::INTERNAL))
             }
-            (Ok(Settled::Open(lease)), Made::Error(error)) => {
-                // Whether this is written or not, the error is what the service said; if not, the lease lapses.
+            Made::Error(error) => {
                 let _ = lease.release("the service returned an error").await;
                 Err(error)
             }
         }
     }
+}
 
-    /// Reads a response, as far as it has to be.
-    async fn made<R, E>(&self, response: Response<R>, is_head: bool, lender: &Lender) -> Made<R, E>
-    where
-        R: http_body::Body<Data = Bytes>,
-    {
-        let (mut parts, body) = response.into_parts();
-        strip_own(&mut parts.headers);
-        if parts.extensions.remove::<InTransaction>().is_some() {
-            lender.returned().await;
-            return Made::InTransaction(Response::from_parts(parts, Body::pass(body)));
-        }
-        let verdict = verdict(&mut parts, self.stores_errors);
-        let (body, stored) = match verdict {
-            Verdict::Released | Verdict::Lost | Verdict::Unknown => (Body::pass(body), Vec::new()),
-            Verdict::Kept if is_stream(&parts) => {
-                (Body::pass(body), stored::encode_not_kept(parts.status, NotKept::Stream))
-            }
-            Verdict::Kept => self.read(&parts, body, is_head).await,
-        };
-        let response = Response::from_parts(parts, body);
-        let clock = &*self.once.driver.clock;
-        let is_back =
-            within(clock, clock.monotonic() + self.response_wait, lender.returned()).await.is_some();
-        let response = if is_back || response.body().is_whole() {
-            response
-        } else {
-            // The lease may be in what was not read of the body, which nobody reads before the lease is back.
-            drop(response);
-            self.problem(Problem::INTERNAL)
-        };
-        lender.returned().await;
-        Made::Response { response, verdict, stored }
-    }
-
-    /// Reads a body up to the limits, and gives it back with what is stored of the response.
-    pub(super) async fn read<R>(&self, parts: &response::Parts, body: R, is_head: bool) -> (Body<R>, Vec<u8>)
-    where
-        R: http_body::Body<Data = Bytes>,
-    {
-        let clock = &*self.once.driver.clock;
-        let mut buffer = Buffer::new(&body, self.response_bytes_max);
-        let mut body = Box::pin(body);
-        let until = clock.monotonic() + self.response_wait;
-        let ended = within(clock, until, buffer.gather(&mut body)).await;
-        let bytes = buffer.into_bytes();
-        let (ahead, rest, why) = match ended {
-            Some(Ended::Whole(trailers)) => {
-                let stored = stored::encode(parts, &self.kept, is_head, &bytes, trailers.as_ref());
-                return (Body::whole(bytes, trailers), stored);
-            }
-            Some(Ended::Over(piece)) => ([bytes, piece], Ok(body), NotKept::TooLong),
-            Some(Ended::Broken(error)) => ([bytes, Bytes::new()], Err(error), NotKept::Broken),
-            None => ([bytes, Bytes::new()], Ok(body), NotKept::Stream),
-        };
-        (Body::partly(Partly { ahead, rest }), stored::encode_not_kept(parts.status, why))
-    }
-
-    /// Writes what a response means; a problem is what the client gets instead.
-    async fn write<R: http_body::Body>(
-        &self,
-        lease: Lease,
-        mut response: Response<Body<R>>,
-        verdict: Verdict,
-        stored: &[u8],
-    ) -> Told<R> {
-        let said = format!("the service answered {}", response.status());
-        let reruns = sabotage::is_on("http_oversized_reruns") && stored.get(1) == Some(&1);
-        match verdict {
-            Verdict::Kept if !reruns => match lease.complete_bytes(stored).await {
-                Ok(()) => Ok(response),
-                Err(error) => Err(self.told(&error)),
-            },
-            Verdict::Released | Verdict::Kept => {
-                // Whether this is kept or not, it is what the service said; if not, the lease lapses.
-                let _ = lease.release(said).await;
-                Ok(response)
-            }
-            Verdict::Unknown => {
-                let said = response.extensions_mut().remove().map_or(said, |Doubt(doubt)| doubt);
-                let _ = lease.fail_unknown(said).await;
-                Ok(response)
-            }
-            Verdict::Lost => Ok(response),
-        }
+fn answered(how: How) -> Answered {
+    match how {
+        How::Fresh => Answered::Fresh,
+        How::Retried => Answered::Retried,
+        How::TakenOver | How::Reentered => Answered::TakenOver,
+        How::Unprotected => Answered::Unprotected,
+        How::Replayed => Answered::Replayed,
     }
 }
 

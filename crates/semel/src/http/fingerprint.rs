@@ -3,7 +3,7 @@
 //! 1. It is taken over the method, the route, the path with its query, the chosen headers with all their values, and the
 //!    body: each with its length, so that nothing can be moved from one into the other.
 //! 2. A body whose type says JSON, and that is JSON, is compared as JSON: the order of members and the space between
-//!    tokens do not matter. Any other body is compared byte for byte.
+//!    tokens do not matter. Any other body is compared byte for byte, and is not copied for that.
 //!
 //! Trailers and all other headers are not compared: they do not say what is asked for, and clients change them
 //! between tries.
@@ -21,30 +21,24 @@ pub(crate) struct Asked<'a> {
 
 /// Of this request, with these headers and this body.
 pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8]) -> Fingerprint {
-    let mut preimage = Vec::with_capacity(256);
+    let mut head = Vec::with_capacity(128);
     for part in [asked.method, asked.route, asked.path_and_query] {
-        put(&mut preimage, part.as_bytes());
+        put(&mut head, part.as_bytes());
     }
     for name in compared {
         let values = asked.headers.get_all(name);
-        put(&mut preimage, name.as_str().as_bytes());
-        put_number(&mut preimage, values.iter().count());
+        put(&mut head, name.as_str().as_bytes());
+        put_number(&mut head, values.iter().count());
         for value in values {
-            put(&mut preimage, value.as_bytes());
+            put(&mut head, value.as_bytes());
         }
     }
-    if !sabotage::is_on("http_body_not_in_fingerprint") {
-        // The kinds never share a hash, so that no bytes pass for JSON.
-        let body = of_body(asked.headers, body);
-        preimage.push(body.version());
-        preimage.extend_from_slice(body.hash());
-    }
-    Fingerprint::of_bytes(&preimage)
-}
-
-fn of_body(headers: &HeaderMap, body: &[u8]) -> Fingerprint {
-    let as_json = if is_json(headers) { Fingerprint::of_json(body).ok() } else { None };
-    as_json.unwrap_or_else(|| Fingerprint::of_bytes(body))
+    let body = if sabotage::is_on("http_body_not_in_fingerprint") { &[] } else { body };
+    // The body stands last, and needs no length. JSON and bytes never share a hash.
+    let as_json =
+        if is_json(asked.headers) { Fingerprint::of_parts(&[&head], Some(body)).ok() } else { None };
+    let as_bytes = || Fingerprint::of_parts(&[&head, body], None).expect("there is no JSON in it");
+    as_json.unwrap_or_else(as_bytes)
 }
 
 /// Whether the type says that the body is JSON: `application/json`, or any type that ends in `+json`.
@@ -55,13 +49,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case(b"application/json") || suffix.eq_ignore_ascii_case(b"+json")
 }
 
-fn put(preimage: &mut Vec<u8>, part: &[u8]) {
-    put_number(preimage, part.len());
-    preimage.extend_from_slice(part);
+fn put(head: &mut Vec<u8>, part: &[u8]) {
+    put_number(head, part.len());
+    head.extend_from_slice(part);
 }
 
-fn put_number(preimage: &mut Vec<u8>, number: usize) {
-    preimage.extend_from_slice(&(number as u64).to_be_bytes());
+fn put_number(head: &mut Vec<u8>, number: usize) {
+    head.extend_from_slice(&(number as u32).to_be_bytes());
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::{
 use crate::once::{BODY_BYTES_MAX, Once, WAIT_MAX};
 use ::http::{HeaderName, Method, header::CONTENT_TYPE, request::Parts};
 use semel_core::record::OnLapse;
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// Largest request body with a key, unless the layer says otherwise.
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
@@ -66,6 +66,7 @@ type RouteOf = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
 
 /// What a layer was told.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is told on its own, and none depends on another")]
 pub(super) struct Settings {
     pub(super) once: Once,
     pub(super) service: String,
@@ -82,6 +83,7 @@ pub(super) struct Settings {
     pub(super) stores_errors: bool,
     pub(super) quota: Option<Arc<Counted>>,
     pub(super) problems: ProblemBase,
+    pub(super) marks_answers: bool,
     pub(super) call: CallSettings,
     pub(super) works: Arc<Works>,
 }
@@ -126,6 +128,7 @@ impl IdempotencyLayer {
             stores_errors: false,
             quota: None,
             problems: ProblemBase::default(),
+            marks_answers: false,
             call,
             works: Arc::default(),
         };
@@ -276,6 +279,12 @@ impl IdempotencyLayer {
         self.with(|it| it.problems = ProblemBase::new(base))
     }
 
+    /// Puts how each request with a key was answered among the extensions of its response:
+    /// [`Answered`](super::Answered). For access logs.
+    pub fn mark_answers(self) -> Self {
+        self.with(|it| it.marks_answers = true)
+    }
+
     /// Resolves when no request with a key is being worked on, also none whose client has hung up: for a graceful stop.
     /// All clones of a layer, and what they were made into by the methods above, count together.
     pub async fn idle(&self) {
@@ -285,8 +294,9 @@ impl IdempotencyLayer {
 
 impl Settings {
     /// Which route the request takes.
-    pub(super) fn route_of(&self, parts: &Parts) -> String {
-        self.route.as_ref().map_or_else(|| route::route_of(parts), |route| route(parts))
+    pub(super) fn route_of<'a>(&self, parts: &'a Parts) -> Cow<'a, str> {
+        let told = self.route.as_ref().map(|route| Cow::Owned(route(parts)));
+        told.unwrap_or_else(|| Cow::Borrowed(route::route_of(parts)))
     }
 }
 

@@ -6,19 +6,19 @@
 //! 3. Any text is a route: what could not be part of a key as it is goes in as its hash.
 
 use ::http::{Uri, request::Parts};
-use semel_core::key::{Part, SCOPE_BYTES_MAX};
+use semel_core::key::{PartRef, SCOPE_BYTES_MAX};
 use sha2::{Digest, Sha256};
 
 /// Longest text that goes into a key's scope as it is: the name of the service, the method and the route fit together.
 const TEXT_BYTES_MAX: usize = SCOPE_BYTES_MAX / 3;
 
 /// The route, unless the layer has a function for it.
-pub(super) fn route_of(parts: &Parts) -> String {
+pub(super) fn route_of(parts: &Parts) -> &str {
     #[cfg(feature = "axum")]
     if let Some(matched) = parts.extensions.get::<::axum::extract::MatchedPath>() {
-        return matched.as_str().to_owned();
+        return matched.as_str();
     }
-    uri_of(parts).path().to_owned()
+    uri_of(parts).path()
 }
 
 /// The path and query that the client sent.
@@ -35,10 +35,34 @@ fn uri_of(parts: &Parts) -> &Uri {
 }
 
 /// Text as a part of a key, whatever it is.
-pub(crate) fn part_of(text: &str) -> Part {
-    let is_plain =
-        text.len() <= TEXT_BYTES_MAX && !text.trim().is_empty() && !text.chars().any(char::is_control);
-    if is_plain { Part::Text(text.to_owned()) } else { Part::Bytes(Sha256::digest(text).to_vec()) }
+pub(super) enum Named<'a> {
+    Plain(&'a str),
+    Hashed([u8; 32]),
+}
+
+impl<'a> Named<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let is_plain =
+            text.len() <= TEXT_BYTES_MAX && !text.trim().is_empty() && !text.chars().any(char::is_control);
+        if is_plain { Self::Plain(text) } else { Self::Hashed(Sha256::digest(text).into()) }
+    }
+
+    pub(super) fn part(&self) -> PartRef<'_> {
+        match self {
+            Self::Plain(text) => PartRef::Text(text),
+            Self::Hashed(hash) => PartRef::Bytes(hash),
+        }
+    }
+}
+
+/// As [`Named`], for those who keep it.
+#[cfg(feature = "lambda")]
+pub(crate) fn part_of(text: &str) -> semel_core::key::Part {
+    use semel_core::key::Part;
+    match Named::new(text) {
+        Named::Plain(text) => Part::Text(text.to_owned()),
+        Named::Hashed(hash) => Part::Bytes(hash.to_vec()),
+    }
 }
 
 #[cfg(test)]
@@ -51,8 +75,8 @@ mod tests {
         let long = "/x".repeat(10_000);
         let longer = format!("{long}/");
         let texts = ["", " ", "/", "/orders/{id}", "/a\u{7f}", "/a\n", &long, &longer];
-        let keys: Vec<_> =
-            texts.iter().map(|it| Key::new(("http", "POST", part_of(it)), "k").unwrap()).collect();
+        let key = |it| Key::of_refs(&[PartRef::Text("http"), Named::new(it).part()], &[PartRef::Text("k")]);
+        let keys: Vec<_> = texts.into_iter().map(|it| key(it).unwrap()).collect();
         for (n, key) in keys.iter().enumerate() {
             assert_eq!(keys.iter().position(|it| it == key), Some(n));
         }

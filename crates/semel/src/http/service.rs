@@ -112,8 +112,7 @@ fn admit(settings: &Settings, parts: &Parts) -> Admission {
     if announced(&parts.headers).is_some_and(|it| it > settings.request_bytes_max as u64) {
         return Admission::Refuse(Problem::REQUEST_TOO_LARGE);
     }
-    let route = settings.route_of(parts);
-    Admission::Protect(Admitted { key, caller, route })
+    Admission::Protect(Admitted { key, caller })
 }
 
 fn announced(headers: &HeaderMap) -> Option<u64> {
@@ -171,7 +170,7 @@ where
                     return Poll::Ready(Ok(response.map(Body::pass)));
                 }
                 StateProjection::Refused { problem } => {
-                    return Poll::Ready(Ok(refused(problem.response(&this.settings.problems))));
+                    return Poll::Ready(Ok(this.settings.refused(*problem)));
                 }
                 StateProjection::Reading { body, buffer, attempt } => {
                     let ended = ready!(buffer.poll(body, context));
@@ -188,7 +187,7 @@ where
                 }
                 StateProjection::Working { work } => {
                     let ended = ready!(work.poll(context));
-                    let panicked = |_| Ok(refused(Problem::INTERNAL.response(&this.settings.problems)));
+                    let panicked = |_| Ok(this.settings.refused(Problem::INTERNAL));
                     return Poll::Ready(ended.unwrap_or_else(panicked));
                 }
             };
@@ -197,10 +196,19 @@ where
     }
 }
 
-/// Marks a response that is not the service's.
-pub(super) fn refused<R: http_body::Body>(mut response: Response<Body<R>>) -> Response<Body<R>> {
-    response.extensions_mut().insert(Answered::Refused);
-    response
+impl Settings {
+    /// A problem, marked as what it is.
+    pub(super) fn refused<R: http_body::Body>(&self, problem: Problem) -> Response<Body<R>> {
+        self.marked(problem.response(&self.problems), Answered::Refused)
+    }
+
+    /// Marks how a request was answered, if that was asked for.
+    pub(super) fn marked<R>(&self, mut response: Response<R>, answered: Answered) -> Response<R> {
+        if self.marks_answers {
+            response.extensions_mut().insert(answered);
+        }
+        response
+    }
 }
 
 /// What the sender of a body that failed is told.

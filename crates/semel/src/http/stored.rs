@@ -98,7 +98,6 @@ impl KeptResponse {
 }
 
 fn put_lines<'a>(out: &mut Vec<u8>, lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) {
-    // The count is known at the end, and is less than 128 for all but the strangest.
     let at = out.len();
     out.push(0);
     let mut count = 0;
@@ -107,9 +106,14 @@ fn put_lines<'a>(out: &mut Vec<u8>, lines: impl Iterator<Item = (&'a HeaderName,
         put_bytes(out, name.as_str().as_bytes());
         put_bytes(out, value.as_bytes());
     }
-    let mut number = Vec::new();
-    put_number(&mut number, count);
-    out.splice(at..=at, number);
+    // Known only now, and one byte for all but the strangest.
+    let mut number = [0; 10];
+    let length = number_bytes(count, &mut number);
+    out[at] = number[0];
+    if length > 1 {
+        let behind = at + 1;
+        out.splice(behind..behind, number[1..length].iter().copied());
+    }
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -117,12 +121,22 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
+fn put_number(out: &mut Vec<u8>, number: u64) {
+    let mut bytes = [0; 10];
+    let length = number_bytes(number, &mut bytes);
+    out.extend_from_slice(&bytes[..length]);
+}
+
+/// Writes a number, seven bits a byte, the lowest first, and says how many bytes it took.
+fn number_bytes(mut number: u64, bytes: &mut [u8; 10]) -> usize {
+    let mut length = 0;
     while number >= 0x80 {
-        out.push(number as u8 | 0x80);
+        bytes[length] = number as u8 | 0x80;
         number >>= 7;
+        length += 1;
     }
-    out.push(number as u8);
+    bytes[length] = number as u8;
+    length + 1
 }
 
 struct Reader<'a> {

@@ -34,7 +34,8 @@ pub enum Verdict {
 #[derive(Clone)]
 pub(crate) struct Doubt(pub(crate) String);
 
-/// How a request with a key was answered: put among the extensions of the response, for access logs.
+/// How a request with a key was answered: put among the extensions of the response, for access logs, if
+/// [`mark_answers`](super::IdempotencyLayer::mark_answers) asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Answered {
@@ -95,12 +96,15 @@ fn grpc_status(headers: &HeaderMap) -> Option<StatusCode> {
 /// Whether the response is one that goes on until somebody has had enough.
 pub(super) fn is_stream(parts: &Parts) -> bool {
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], ::http::HeaderValue::as_bytes);
-    let essence =
-        content_type.split(|it| *it == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-    let is_grpc = essence.starts_with(b"application/grpc") && !essence.starts_with(b"application/grpc-web");
+    let essence = content_type.split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
+    let is = |name: &str| essence.eq_ignore_ascii_case(name.as_bytes());
+    let begins =
+        |name: &str| essence.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()));
+    let is_grpc = begins("application/grpc") && !begins("application/grpc-web");
     is_grpc
+        || is("text/event-stream")
+        || is("multipart/x-mixed-replace")
         || parts.status == StatusCode::SWITCHING_PROTOCOLS
-        || matches!(&essence[..], b"text/event-stream" | b"multipart/x-mixed-replace")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ use semel_core::{
     time::{Clock, Timestamp},
 };
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     sync::{Arc, RwLock},
     time::Duration,
 };
@@ -51,7 +51,8 @@ pub const SCOPES_MAX: usize = 200;
 pub(crate) struct Observed {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    scopes: RwLock<HashSet<Arc<str>>>,
+    /// By their part of a key's preimage, so that none is rendered twice.
+    scopes: RwLock<HashMap<Box<[u8]>, Scope>>,
     other: Scope,
 }
 
@@ -159,18 +160,18 @@ impl Observed {
 
     /// The key's scope, as a label.
     pub(crate) fn scope(&self, key: &Key) -> Scope {
-        let scope = key.scope();
         let known = self.scopes.read().expect("no code panics while it holds the scopes");
-        if let Some(known) = known.get(scope.as_str()) {
-            return Scope(Arc::clone(known));
+        if let Some(known) = known.get(key.scope_preimage()) {
+            return known.clone();
         }
         if known.len() >= SCOPES_MAX {
             return self.other.clone();
         }
         drop(known);
-        let scope: Arc<str> = scope.into();
-        self.scopes.write().expect("no code panics while it holds the scopes").insert(Arc::clone(&scope));
-        Scope(scope)
+        let scope = Scope(key.scope().into());
+        let mut known = self.scopes.write().expect("no code panics while it holds the scopes");
+        known.insert(key.scope_preimage().into(), scope.clone());
+        scope
     }
 
     /// A call was answered.

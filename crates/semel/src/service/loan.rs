@@ -157,9 +157,14 @@ impl Lender {
         &self.lease
     }
 
+    /// Whether the lease was given back.
+    pub(crate) fn is_back(&self) -> bool {
+        self.given_back.is_back.load(Ordering::Acquire)
+    }
+
     /// Resolves when the lease was given back.
     pub(crate) async fn returned(&self) {
-        while !self.given_back.is_back.load(Ordering::Acquire) {
+        while !self.is_back() {
             self.given_back.came.notified().await;
         }
     }

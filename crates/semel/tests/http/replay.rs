@@ -148,7 +148,7 @@ async fn empty_answers_stay_empty() {
 #[tokio::test]
 async fn how_a_request_was_answered_is_told_to_outer_layers() {
     let world = World::new();
-    let app = world.answering(&world.layer(), |number| {
+    let app = world.answering(&world.layer().mark_answers(), |number| {
         Response::builder().status(if number == 1 { 503 } else { 200 }).body(whole("")).unwrap()
     });
     let answered =

@@ -32,7 +32,7 @@ async fn nothing_runs_while_the_store_cannot_be_reached() {
 #[tokio::test]
 async fn it_runs_unprotected_if_that_was_asked_for() {
     let world = World::new();
-    let app = world.numbered(&world.layer().fail_open());
+    let app = world.numbered(&world.layer().fail_open().mark_answers());
     world.store.is_down.store(true, Ordering::SeqCst);
     for n in 1..=2 {
         let response = app.raw(order("k")).await;
@@ -87,7 +87,7 @@ async fn a_failure_is_told_even_if_it_could_not_be_recorded() {
 #[tokio::test]
 async fn a_panic_is_a_crash_and_the_next_try_runs_when_the_lease_has_lapsed() {
     let world = World::new();
-    let app = world.serving(&world.layer(), |_, number| {
+    let app = world.serving(&world.layer().mark_answers(), |_, number| {
         Box::pin(async move {
             tokio::task::yield_now().await;
             assert!(number > 1, "on purpose");
