@@ -14,15 +14,24 @@
 //!    swallow it. Its attempts and its window begin anew, and the event's age no longer counts: whoever
 //!    redrives has judged that.
 //! 8. Being parked is nobody's fault: that time does not count towards the window.
+//! 9. Where executions have an [`Order`], only the first unfinished one under it is to be handed out.
+//! 10. An execution remembers its latest attempts and how often its event came again: "why" has an answer.
 //!
 //! It does not choose what to run next, call anything, or judge an answer: it is told that an attempt failed.
 
+mod error_print;
+mod history;
+mod origin;
 mod phase;
 mod step;
 
+pub use error_print::{ErrorPrint, NoErrorPrint};
+pub use history::{Attempt, HISTORY_ATTEMPTS_MAX, HISTORY_ERROR_BYTES_MAX, Repeats};
+pub use origin::{Order, Origin};
 pub use phase::{Due, Phase};
 pub use step::{DELAY_MAX, Input, Refused, step};
 
+use self::history::with_attempt;
 use crate::{
     call::LAPSED,
     fingerprint::Fingerprint,
@@ -75,6 +84,10 @@ pub struct Execution {
     pub key: Key,
     /// The function to call: what claims, filters and counters go by. Set when accepted, never changed.
     pub function: Arc<str>,
+    /// What the event says of itself. Set when accepted, never changed.
+    pub origin: Origin,
+    /// What it stands behind. The key is set when accepted, the sequence given by the queue; never changed.
+    pub order: Option<Order>,
     /// Of the event as it was accepted, so that a duplicate with another payload is noticed. Never changed,
     /// not even by a redrive with an edited event.
     pub fingerprint: Fingerprint,
@@ -102,6 +115,10 @@ pub struct Execution {
     /// Why the last attempt before this phase ended, for whoever looks at it. Changed by [`claimed`], after a
     /// lapse, and by [`step`].
     pub last_error: Option<String>,
+    /// The latest attempts that are over, the oldest first. Changed by [`claimed`], after a lapse, and by [`step`].
+    pub history: Vec<Attempt>,
+    /// How often its event came again. Changed by [`step`].
+    pub repeats: Repeats,
     /// When it stops being remembered; [`Timestamp::NEVER`] until it ends, and while there is a doubt.
     /// Changed by [`step`].
     pub expires_at: Timestamp,
@@ -114,6 +131,10 @@ pub struct Arrival {
     pub key: Key,
     /// The function to call.
     pub function: Arc<str>,
+    /// What the event says of itself.
+    pub origin: Origin,
+    /// What it must not overtake, if anything: executions of the function under the same order.
+    pub order: Option<Arc<str>>,
     /// Of the event's payload.
     pub fingerprint: Fingerprint,
     /// The event, as the runtime encodes it.
@@ -127,10 +148,13 @@ pub struct Arrival {
 impl Execution {
     /// A new execution, due at this moment.
     pub fn accepted(now: Timestamp, arrival: Arrival, due_at: Timestamp) -> Self {
-        let Arrival { key, function, fingerprint, event, event_time, event_expires_at } = arrival;
+        let Arrival { key, function, origin, order, fingerprint, event, event_time, event_expires_at } =
+            arrival;
         Self {
             key,
             function,
+            origin,
+            order: order.map(|key| Order { key, sequence: 0 }),
             fingerprint,
             event: Some(event),
             event_time,
@@ -142,6 +166,8 @@ impl Execution {
             first_attempt_at: None,
             updated_at: now,
             last_error: None,
+            history: Vec::new(),
+            repeats: Repeats::default(),
             expires_at: Timestamp::NEVER,
         }
     }
@@ -165,6 +191,14 @@ impl Execution {
         }
     }
 
+    /// What went wrong last, if anything did.
+    pub fn error(&self) -> Option<&str> {
+        match &self.phase {
+            Phase::Failed { error, .. } => Some(error),
+            Phase::Pending(_) | Phase::InProgress { .. } | Phase::Completed(_) => self.last_error.as_deref(),
+        }
+    }
+
     /// Whether it is to be treated as absent, even if it is still stored.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now
@@ -179,6 +213,17 @@ impl Execution {
     /// claims asks this first, and steps with [`Input::Lapse`] if there is a reason.
     pub fn refusal(&self, now: Timestamp, policy: &RetryPolicy) -> Option<Reason> {
         policy.refusal(now, &self.progress(now))
+    }
+
+    /// The running attempt, ended like this.
+    fn attempt(&self, began_at: Timestamp, ended_at: Timestamp, error: Option<&str>) -> Attempt {
+        Attempt {
+            generation: self.generation,
+            number: self.attempts,
+            began_at,
+            ended_at,
+            error: error.map(str::to_owned),
+        }
     }
 
     fn progress(&self, now: Timestamp) -> Progress {
@@ -202,18 +247,24 @@ pub fn claimed(
     lease_until: Timestamp,
 ) -> Option<Execution> {
     before.due_at().filter(|due_at| *due_at <= now)?;
-    let lapsed = before.status() == Status::InProgress;
-    let attempts = if lapsed && is_on("lapsed_attempt_not_counted") {
+    let lapsed = match before.phase {
+        Phase::InProgress { lease_until, since, .. } => {
+            Some(before.attempt(since, lease_until, Some(LAPSED)))
+        }
+        Phase::Pending(_) | Phase::Completed(_) | Phase::Failed { .. } => None,
+    };
+    let attempts = if lapsed.is_some() && is_on("lapsed_attempt_not_counted") {
         before.attempts
     } else {
         before.attempts.saturating_add(1)
     };
     Some(Execution {
-        phase: Phase::InProgress { holder, lease_until },
+        phase: Phase::InProgress { holder, lease_until, since: now },
         attempts,
         first_attempt_at: before.first_attempt_at.or(Some(now)),
         updated_at: now,
-        last_error: if lapsed { Some(LAPSED.to_owned()) } else { before.last_error.clone() },
+        last_error: lapsed.as_ref().map_or_else(|| before.last_error.clone(), |it| it.error.clone()),
+        history: lapsed.map_or_else(|| before.history.clone(), |it| with_attempt(&before.history, it)),
         ..before.clone()
     })
 }

@@ -8,13 +8,15 @@
 //! 4. Losing is a value. An error means that nobody could tell what happened, for the whole batch.
 //! 5. It knows no policy. The one change it makes itself is [`crate::execution::claimed`]; all others it is
 //!    handed, fenced.
-//! 6. Counters are kept, never counted: [`Queue::counts`] costs the same at any backlog.
+//! 6. Of the executions of one function under one [order](crate::execution::Order) only the unfinished one with
+//!    the lowest sequence is handed out.
+//! 7. Counters are kept, never counted: [`Queue::counts`] costs the same at any backlog.
 //!
 //! It does not wake anybody: whoever waits asks again, by the clock.
 
 use crate::{
     BoxFuture,
-    execution::{Execution, ExecutionId, Phase},
+    execution::{ErrorPrint, Execution, ExecutionId, Phase},
     fence::Fence,
     record::{Holder, Reason, Status},
     store::StoreError,
@@ -40,7 +42,9 @@ pub trait Queue: Send + Sync + 'static {
     /// Inserts executions that are not there yet, or have expired, and answers for each in order. Of two with
     /// one id in the same batch, the second is a duplicate of the first.
     ///
-    /// They may come [claimed](crate::execution::claimed) already, by a node that has room for them.
+    /// They may come [claimed](crate::execution::claimed) already, by a node that has room for them; those with
+    /// an order must not, because only the queue knows who stands before them. They may also have ended
+    /// already: a fact to be kept and listed.
     fn accept<'a>(&'a self, new: &'a [Execution]) -> BoxFuture<'a, Result<Vec<Accepted>, StoreError>>;
 
     /// Hands out due executions, the longest due first within each function, as
@@ -154,6 +158,12 @@ pub struct Filter {
     pub accepted_from: Option<Timestamp>,
     /// Accepted before this moment.
     pub accepted_before: Option<Timestamp>,
+    /// Whose event has this id, or whose key has this text as its id.
+    pub name: Option<Arc<str>>,
+    /// Whose event has this type.
+    pub kind: Option<Arc<str>>,
+    /// Whose last [error](Execution::error) has this print.
+    pub error: Option<ErrorPrint>,
 }
 
 impl Filter {
@@ -165,6 +175,9 @@ impl Filter {
             && self.holder.is_none_or(|it| Some(it) == execution.phase.holder())
             && self.accepted_from.is_none_or(|it| it <= execution.accepted_at)
             && self.accepted_before.is_none_or(|it| execution.accepted_at < it)
+            && self.name.as_ref().is_none_or(|it| *it == execution.origin.id || **it == execution.key.id())
+            && self.kind.as_ref().is_none_or(|it| *it == execution.origin.kind)
+            && self.error.is_none_or(|it| execution.error().is_some_and(|error| ErrorPrint::of(error) == it))
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Phase {
         holder: Holder,
         /// Until when undisturbed; then it is due again.
         lease_until: Timestamp,
+        /// Since when: renewing does not change it.
+        since: Timestamp,
     },
     /// It took effect.
     Completed(Body),

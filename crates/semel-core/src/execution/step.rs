@@ -1,6 +1,6 @@
 //! What an execution becomes.
 
-use super::{Due, Execution, Phase};
+use super::{Due, Execution, Phase, Repeats, history::with_attempt};
 use crate::{
     call::{LAPSED, Resolution},
     record::{Body, NotKept, Reason, bounded_error},
@@ -60,6 +60,8 @@ pub enum Input {
     },
     /// An operator found out what became of it.
     Resolve(Resolution),
+    /// Its event came again. Refused while it is in progress: the write would supersede its holder.
+    Repeat(Repeats),
 }
 
 impl Input {
@@ -78,6 +80,7 @@ impl Input {
             Self::Unpark => "unpark",
             Self::Redrive { .. } => "redrive",
             Self::Resolve(_) => "resolve",
+            Self::Repeat(_) => "repeat",
         }
     }
 }
@@ -96,7 +99,7 @@ pub struct Refused {
 ///
 /// ```
 /// use semel_core::{
-///     execution::{Arrival, Execution, Input, claimed, step},
+///     execution::{Arrival, Execution, Input, Origin, claimed, step},
 ///     fingerprint::Fingerprint,
 ///     key::Key,
 ///     record::{Holder, Status},
@@ -107,6 +110,8 @@ pub struct Refused {
 /// let arrival = Arrival {
 ///     key: Key::new("process-order", ("/shop", "evt-1"))?,
 ///     function: "process-order".into(),
+///     origin: Origin { source: "/shop".into(), id: "evt-1".into(), kind: "order.created".into() },
+///     order: None,
 ///     fingerprint: Fingerprint::of_bytes(b"{}"),
 ///     event: b"{}".as_slice().into(),
 ///     event_time: None,
@@ -133,8 +138,10 @@ pub fn step(
     let after = match &before.phase {
         Phase::Pending(Due::At(due_at)) => moment.while_waiting(*due_at, &input),
         Phase::Pending(Due::Parked { since, due_at }) => moment.while_parked(*since, *due_at, &input),
-        Phase::InProgress { lease_until, .. } => moment.while_running(*lease_until, input, jitter),
-        Phase::Completed(_) => None,
+        Phase::InProgress { lease_until, since, .. } => {
+            moment.while_running(*lease_until, *since, input, jitter)
+        }
+        Phase::Completed(_) => moment.once_completed(&input),
         Phase::Failed { reason, error } => moment.once_failed(*reason, error, input),
     };
     after.ok_or(refused)
@@ -152,6 +159,7 @@ impl Moment<'_> {
         match input {
             Input::Cancel => Some(self.cancelled()),
             Input::Park => Some(self.unfinished(Phase::Pending(Due::Parked { since: self.now, due_at }))),
+            Input::Repeat(more) => Some(self.repeated(*more)),
             Input::Complete(_)
             | Input::Reject { .. }
             | Input::Fail { .. }
@@ -173,6 +181,7 @@ impl Moment<'_> {
                 let first_attempt_at = self.before.first_attempt_at.map(|it| it + parked);
                 Some(Execution { first_attempt_at, ..self.unfinished(Phase::Pending(Due::At(due_at))) })
             }
+            Input::Repeat(more) => Some(self.repeated(*more)),
             Input::Complete(_)
             | Input::Reject { .. }
             | Input::Fail { .. }
@@ -186,17 +195,49 @@ impl Moment<'_> {
         }
     }
 
-    fn while_running(&self, lease_until: Timestamp, input: Input, jitter: Jitter) -> Option<Execution> {
+    fn while_running(
+        &self,
+        lease_until: Timestamp,
+        since: Timestamp,
+        input: Input,
+        jitter: Jitter,
+    ) -> Option<Execution> {
+        let ended = |after: Execution, error: Option<&str>| {
+            let attempt = self.before.attempt(since, self.now, error);
+            Some(Execution { history: with_attempt(&self.before.history, attempt), ..after })
+        };
         match input {
-            Input::Complete(body) => Some(self.completed(body)),
-            Input::Reject { error } => Some(self.failed(Reason::Fatal, error)),
-            Input::Fail { error, retry_after } => Some(self.attempt_failed(error, retry_after, jitter)),
-            Input::Doubt { error } => Some(self.failed(Reason::OutcomeUnknown, error)),
+            Input::Complete(body) => ended(self.completed(body), None),
+            Input::Reject { error } => ended(self.failed(Reason::Fatal, error.clone()), Some(&error)),
+            Input::Fail { error, retry_after } => {
+                ended(self.attempt_failed(error.clone(), retry_after, jitter), Some(&error))
+            }
+            Input::Doubt { error } => ended(self.failed(Reason::OutcomeUnknown, error.clone()), Some(&error)),
+            Input::Cancel => ended(self.cancelled(), Some(CANCELLED)),
             Input::HandBack { delay } => Some(self.handed_back(delay)),
             Input::Renew { lease_until: asked } => Some(self.renewed(lease_until.max(asked))),
             Input::Lapse => self.lapsed(),
-            Input::Cancel => Some(self.cancelled()),
-            Input::Park | Input::Unpark | Input::Redrive { .. } | Input::Resolve(_) => None,
+            Input::Park | Input::Unpark | Input::Redrive { .. } | Input::Resolve(_) | Input::Repeat(_) => {
+                None
+            }
+        }
+    }
+
+    fn once_completed(&self, input: &Input) -> Option<Execution> {
+        match input {
+            Input::Repeat(more) => Some(self.repeated(*more)),
+            Input::Complete(_)
+            | Input::Reject { .. }
+            | Input::Fail { .. }
+            | Input::Doubt { .. }
+            | Input::HandBack { .. }
+            | Input::Renew { .. }
+            | Input::Lapse
+            | Input::Cancel
+            | Input::Park
+            | Input::Unpark
+            | Input::Redrive { .. }
+            | Input::Resolve(_) => None,
         }
     }
 
@@ -209,6 +250,7 @@ impl Moment<'_> {
             Input::Resolve(resolution) if reason == Reason::OutcomeUnknown => {
                 self.resolved(resolution, error)
             }
+            Input::Repeat(more) => Some(self.repeated(more)),
             Input::Redrive { .. }
             | Input::Resolve(_)
             | Input::Complete(_)
@@ -222,6 +264,11 @@ impl Moment<'_> {
             | Input::Park
             | Input::Unpark => None,
         }
+    }
+
+    /// The same execution, of an event that came again. Its retention is what it was.
+    fn repeated(&self, more: Repeats) -> Execution {
+        Execution { repeats: self.before.repeats.plus(more), updated_at: self.now, ..self.before.clone() }
     }
 
     /// The same execution in another phase that is not its last.

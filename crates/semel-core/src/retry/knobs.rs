@@ -1,6 +1,6 @@
 //! The knobs of a retry policy, and what each may be set to.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -10,8 +10,10 @@ const DAY: Duration = Duration::from_hours(24);
 pub const WINDOW_MIN: Duration = Duration::from_mins(10);
 /// Longest retry window.
 pub const WINDOW_MAX: Duration = Duration::from_hours(7 * 24);
-/// Longest delay between two attempts.
+/// Longest delay between two attempts by backoff, or because a function asked for it.
 pub const DELAY_MAX: Duration = Duration::from_mins(10);
+/// Longest delay in a schedule: as long as the longest window.
+pub const SCHEDULE_DELAY_MAX: Duration = WINDOW_MAX;
 /// Most delays in a schedule.
 pub const SCHEDULE_ENTRIES_MAX: usize = 100;
 /// Lowest limit of attempts.
@@ -126,6 +128,15 @@ impl RetryPolicy {
         Self { is_on: true, window: WINDOW_MAX, ..Self::default() }
     }
 
+    /// As Standard Webhooks recommends: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h.
+    pub fn standard_webhooks() -> Self {
+        let minutes = [5, 30, 120, 300, 600, 840, 1_200, 1_440].map(Duration::from_mins);
+        let delays = iter::once(SECOND * 5).chain(minutes).collect::<Vec<_>>();
+        let attempts_max = u32::try_from(delays.len() + 1).ok();
+        let backoff = Backoff::Schedule(delays);
+        Self { is_on: true, window: WINDOW_MAX, backoff, attempts_max, ..Self::default() }
+    }
+
     /// Again at once, for a day. Only the function's own pace slows it down.
     pub fn immediate() -> Self {
         Self { is_on: true, backoff: Backoff::Immediate, ..Self::default() }
@@ -181,7 +192,7 @@ impl RetryPolicy {
         Ok(Self { window, ..self })
     }
 
-    /// With another backoff, every delay of which is 0 … 600 s.
+    /// With another backoff, every delay of which is 0 … 600 s, or 0 … 7 d in a schedule.
     pub fn with_backoff(self, backoff: Backoff) -> Result<Self, OutOfRange> {
         match &backoff {
             Backoff::Immediate => {}
@@ -192,7 +203,7 @@ impl RetryPolicy {
             Backoff::Schedule(delays) => {
                 within("backoff.schedule length", delays.len(), 1, SCHEDULE_ENTRIES_MAX)?;
                 for delay in delays {
-                    within("backoff.schedule", *delay, Duration::ZERO, DELAY_MAX)?;
+                    within("backoff.schedule", *delay, Duration::ZERO, SCHEDULE_DELAY_MAX)?;
                 }
             }
         }

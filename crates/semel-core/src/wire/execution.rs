@@ -8,7 +8,7 @@ use super::{
     seal,
 };
 use crate::{
-    execution::{Due, Execution, ExecutionId, Phase},
+    execution::{Attempt, Due, Execution, ExecutionId, HISTORY_ATTEMPTS_MAX, Order, Origin, Phase, Repeats},
     key::Key,
     record::{Body, Holder},
     time::Timestamp,
@@ -32,7 +32,9 @@ mod kind {
 /// An execution as bytes. [`decode_execution`] reads them.
 pub fn encode_execution(execution: &Execution) -> Vec<u8> {
     let event = execution.event.as_ref().map_or(0, |it| it.len());
-    let names = execution.key.preimage().len() + execution.function.len();
+    let origin = &execution.origin;
+    let names = [&execution.function, &origin.source, &origin.id, &origin.kind].map(|it| it.len());
+    let names = execution.key.preimage().len() + names.iter().sum::<usize>();
     let mut out = Vec::with_capacity(FIXED_BYTES + names + event);
     encode_execution_into(&mut out, execution);
     out
@@ -55,6 +57,10 @@ pub fn encode_execution_into(out: &mut Vec<u8>, execution: &Execution) {
     put_text(out, execution.last_error.as_deref());
     put_phase(out, &execution.phase, execution.updated_at);
     put_text(out, Some(&execution.function));
+    put_origin(out, &execution.origin);
+    put_order(out, execution.order.as_ref());
+    put_history(out, &execution.history, accepted_at);
+    put_repeats(out, &execution.repeats, accepted_at);
     put_optional_bytes(out, execution.event.as_deref());
     put_bytes(out, execution.key.preimage());
     seal(out, start);
@@ -75,7 +81,11 @@ pub fn decode_execution(id: &ExecutionId, bytes: &[u8]) -> Result<Execution, Wir
     let event_expires_at = optional_time(&mut reader, accepted_at, "the event's expiry")?;
     let last_error = reader.text("the last error")?;
     let phase = phase(kind, &mut reader, updated_at)?;
-    let function = reader.text("the function")?.ok_or(WireError::Malformed("the function"))?.into();
+    let function = there(&mut reader, "the function")?;
+    let origin = origin(&mut reader)?;
+    let order = order(&mut reader)?;
+    let history = history(&mut reader, accepted_at)?;
+    let repeats = repeats(&mut reader, accepted_at)?;
     let event = optional_bytes(&mut reader, "the event")?;
     let key = Key::from_preimage(reader.bytes("the key")?).map_err(WireError::Key)?;
     reader.end()?;
@@ -85,6 +95,8 @@ pub fn decode_execution(id: &ExecutionId, bytes: &[u8]) -> Result<Execution, Wir
     Ok(Execution {
         key,
         function,
+        origin,
+        order,
         fingerprint,
         event,
         event_time,
@@ -96,6 +108,8 @@ pub fn decode_execution(id: &ExecutionId, bytes: &[u8]) -> Result<Execution, Wir
         first_attempt_at,
         updated_at,
         last_error,
+        history,
+        repeats,
         expires_at,
     })
 }
@@ -118,9 +132,10 @@ fn put_phase(out: &mut Vec<u8>, phase: &Phase, updated_at: Timestamp) {
             put_time(out, *since, updated_at);
             put_time(out, *due_at, updated_at);
         }
-        Phase::InProgress { holder, lease_until } => {
+        Phase::InProgress { holder, lease_until, since } => {
             out.extend_from_slice(&holder.0.to_le_bytes());
             put_time(out, *lease_until, updated_at);
+            put_time(out, *since, updated_at);
         }
         Phase::Completed(body) => put_body(out, body, updated_at),
         Phase::Failed { reason, error } => put_failure(out, *reason, error),
@@ -137,7 +152,8 @@ fn phase(kind: u8, reader: &mut Reader<'_>, updated_at: Timestamp) -> Result<Pha
         }
         kind::IN_PROGRESS => {
             let holder = Holder(u128::from_le_bytes(reader.array("the holder")?));
-            Ok(Phase::InProgress { holder, lease_until: reader.time(updated_at, "the lease")? })
+            let lease_until = reader.time(updated_at, "the lease")?;
+            Ok(Phase::InProgress { holder, lease_until, since: reader.time(updated_at, "the claim")? })
         }
         kind::COMPLETED => Ok(Phase::Completed(kept(reader, updated_at)?)),
         kind::COMPLETED_NOT_KEPT => Ok(Phase::Completed(not_kept(reader)?)),
@@ -147,6 +163,78 @@ fn phase(kind: u8, reader: &mut Reader<'_>, updated_at: Timestamp) -> Result<Pha
         }
         _ => Err(WireError::Malformed("the status")),
     }
+}
+
+fn put_origin(out: &mut Vec<u8>, origin: &Origin) {
+    for text in [&origin.source, &origin.id, &origin.kind] {
+        put_text(out, Some(text));
+    }
+}
+
+fn origin(reader: &mut Reader<'_>) -> Result<Origin, WireError> {
+    Ok(Origin {
+        source: there(reader, "the source")?,
+        id: there(reader, "the event's id")?,
+        kind: there(reader, "the type")?,
+    })
+}
+
+/// Text that is never left out.
+fn there(reader: &mut Reader<'_>, what: &'static str) -> Result<Arc<str>, WireError> {
+    Ok(reader.text(what)?.ok_or(WireError::Malformed(what))?.into())
+}
+
+fn put_order(out: &mut Vec<u8>, order: Option<&Order>) {
+    put_text(out, order.map(|it| &*it.key));
+    if let Some(order) = order {
+        put_number(out, order.sequence);
+    }
+}
+
+fn order(reader: &mut Reader<'_>) -> Result<Option<Order>, WireError> {
+    let Some(key) = reader.text("the order")? else { return Ok(None) };
+    Ok(Some(Order { key: key.into(), sequence: reader.number("the sequence")? }))
+}
+
+fn put_history(out: &mut Vec<u8>, history: &[Attempt], near: Timestamp) {
+    put_number(out, history.len() as u64);
+    for attempt in history {
+        put_number(out, attempt.generation.into());
+        put_number(out, attempt.number.into());
+        put_time(out, attempt.began_at, near);
+        put_time(out, attempt.ended_at, attempt.began_at);
+        put_text(out, attempt.error.as_deref());
+    }
+}
+
+fn history(reader: &mut Reader<'_>, near: Timestamp) -> Result<Vec<Attempt>, WireError> {
+    let count = reader.small("the number of attempts")? as usize;
+    if count > HISTORY_ATTEMPTS_MAX {
+        return Err(WireError::Malformed("the number of attempts"));
+    }
+    (0..count).map(|_| attempt(reader, near)).collect()
+}
+
+fn attempt(reader: &mut Reader<'_>, near: Timestamp) -> Result<Attempt, WireError> {
+    let generation = reader.small("an attempt's generation")?;
+    let number = reader.small("an attempt's number")?;
+    let began_at = reader.time(near, "an attempt's beginning")?;
+    let ended_at = reader.time(began_at, "an attempt's end")?;
+    Ok(Attempt { generation, number, began_at, ended_at, error: reader.text("an attempt's error")? })
+}
+
+fn put_repeats(out: &mut Vec<u8>, repeats: &Repeats, near: Timestamp) {
+    put_number(out, repeats.same.into());
+    put_number(out, repeats.other.into());
+    put_optional_time(out, repeats.last_at, near);
+}
+
+fn repeats(reader: &mut Reader<'_>, near: Timestamp) -> Result<Repeats, WireError> {
+    Ok(Repeats {
+        same: reader.small("the repeats")?,
+        other: reader.small("the mismatches")?,
+        last_at: optional_time(reader, near, "the last repeat")?,
+    })
 }
 
 const ABSENT: u8 = 0;

@@ -4,7 +4,10 @@ use crate::given::{NOON, REASONS, a_key, any_execution, any_input};
 use proptest::prelude::*;
 use semel_core::{
     call::{LAPSED, Resolution},
-    execution::{Arrival, DELAY_MAX, Due, Execution, ExecutionId, Input, Phase, claimed, step},
+    execution::{
+        Arrival, Attempt, DELAY_MAX, Due, ErrorPrint, Execution, ExecutionId, HISTORY_ATTEMPTS_MAX,
+        HISTORY_ERROR_BYTES_MAX, Input, NoErrorPrint, Origin, Phase, Repeats, claimed, step,
+    },
     fingerprint::Fingerprint,
     record::{Body, Holder, NotKept, Reason, Status},
     retry::{Jitter, RetryPolicy},
@@ -30,6 +33,8 @@ fn fresh() -> Execution {
     let arrival = Arrival {
         key: a_key(),
         function: "process-order".into(),
+        origin: Origin { source: "/shop".into(), id: "evt-1".into(), kind: "order.created".into() },
+        order: None,
         fingerprint: Fingerprint::of_bytes(b"event"),
         event: b"event".as_slice().into(),
         event_time: Some(NOON - MINUTE * 2),
@@ -45,7 +50,10 @@ fn in_phase(phase: Phase, attempts: u32) -> Execution {
 }
 
 fn running(attempts: u32) -> Execution {
-    in_phase(Phase::InProgress { holder: ME, lease_until: NOON + SECOND * 40 }, attempts)
+    in_phase(
+        Phase::InProgress { holder: ME, lease_until: NOON + SECOND * 40, since: NOON - SECOND * 20 },
+        attempts,
+    )
 }
 
 fn failed(reason: Reason) -> Execution {
@@ -60,7 +68,7 @@ fn kept() -> Body {
 /// What the table goes through: a name, an execution, and its function's policy.
 fn executions() -> Vec<(String, Execution, RetryPolicy)> {
     let due = |at| Phase::Pending(Due::At(at));
-    let lapsed = Phase::InProgress { holder: ME, lease_until: NOON - SECOND };
+    let lapsed = Phase::InProgress { holder: ME, lease_until: NOON - SECOND, since: NOON - SECOND * 61 };
     let parked = Phase::Pending(Due::Parked { since: NOON - SECOND * 20, due_at: NOON - SECOND * 10 });
     let not_kept = Body::NotKept { cause: NotKept::TooLarge, size: 9, digest: [0; 32] };
     let since = |first: Duration, it| Execution { first_attempt_at: Some(NOON - first), ..it };
@@ -115,6 +123,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("resolve: happened", Input::Resolve(Resolution::Happened(None))),
         ("resolve: happened, like so", Input::Resolve(Resolution::Happened(Some(vec![1])))),
         ("resolve: did not", Input::Resolve(Resolution::DidNot)),
+        ("repeat", Input::Repeat(Repeats { same: 1, other: 0, last_at: Some(NOON) })),
     ]
 }
 
@@ -147,6 +156,14 @@ fn rendered(it: &Execution) -> String {
     }
     if let Some(error) = &it.last_error {
         write!(line, " | last error \"{error}\"").expect("a string");
+    }
+    for attempt in &it.history {
+        let times = format!("{} … {}", relative(attempt.began_at), relative(attempt.ended_at));
+        let end = attempt.error.as_ref().map_or("done".to_owned(), |it| format!("\"{it}\""));
+        write!(line, " | attempt {} {times}: {end}", attempt.number).expect("a string");
+    }
+    if it.repeats != Repeats::default() {
+        write!(line, " | came again {} times", it.repeats.same).expect("a string");
     }
     if it.expires_at != Timestamp::NEVER {
         write!(line, " | expires {}", relative(it.expires_at)).expect("a string");
@@ -240,7 +257,8 @@ fn what_is_not_due_cannot_be_claimed() {
 
 #[test]
 fn a_late_completion_is_taken_while_nobody_took_over() {
-    let lapsed = in_phase(Phase::InProgress { holder: ME, lease_until: NOON - HOUR }, 1);
+    let lapsed =
+        in_phase(Phase::InProgress { holder: ME, lease_until: NOON - HOUR, since: NOON - HOUR * 2 }, 1);
     assert_eq!(check_step(&lapsed, Input::Complete(kept())).status(), Status::Completed);
 }
 
@@ -293,6 +311,57 @@ fn time_spent_parked_does_not_count_towards_the_window() {
 }
 
 #[test]
+fn only_the_latest_attempts_are_remembered_and_their_errors_are_cut() {
+    let unlimited = policy().with_attempts_max(None).unwrap();
+    let mut execution = fresh();
+    let error = "ü".repeat(HISTORY_ERROR_BYTES_MAX);
+    for _ in 0..=HISTORY_ATTEMPTS_MAX {
+        let due_at = execution.due_at().unwrap();
+        let running = claimed(due_at, &execution, ME, due_at + MINUTE).unwrap();
+        let fail = Input::Fail { error: error.clone(), retry_after: None };
+        execution = step(due_at, &running, fail, &unlimited, Jitter::LEAST).unwrap();
+    }
+    let numbers: Vec<u32> = execution.history.iter().map(|it| it.number).collect();
+    assert_eq!(numbers, (2..=11).collect::<Vec<_>>());
+    let cut = execution.history[0].error.as_deref().unwrap();
+    assert_eq!(cut.len(), HISTORY_ERROR_BYTES_MAX);
+}
+
+#[test]
+fn an_attempt_whose_holder_died_is_remembered_until_its_lease_ran_out() {
+    let (begun, lapsed) = (NOON - MINUTE, NOON);
+    let first = claimed(begun, &fresh(), ME, lapsed).unwrap();
+    let second = claimed(NOON + HOUR, &first, Holder(2), NOON + HOUR * 2).unwrap();
+    let expected = Attempt {
+        generation: 0,
+        number: 1,
+        began_at: begun,
+        ended_at: lapsed,
+        error: Some(LAPSED.to_owned()),
+    };
+    assert_eq!(second.history, [expected]);
+}
+
+#[test]
+fn errors_that_differ_only_in_numbers_and_ids_share_a_print() {
+    let check = |one: &str, other: &str, same: bool| {
+        assert_eq!(ErrorPrint::of(one) == ErrorPrint::of(other), same, "{one} | {other}");
+    };
+    check("timeout after 30 s", "timeout after 31 s", true);
+    check("row 17 of t2", "row 9 of t13", true);
+    check("order 6f1d2c3b4a59 is locked", "order 1234567890ab is locked", true);
+    check("the facade is locked", "the deadbeef is locked", false);
+    check("503: not now", "503: gone", false);
+    check("", "x", false);
+    check("für 1", "für 2", true);
+    let print = ErrorPrint::of("x");
+    assert_eq!(print.to_string().parse(), Ok(print));
+    for wrong in ["", "12", "+123456789abcdef", "0123456789abcdefg"] {
+        assert_eq!(wrong.parse::<ErrorPrint>(), Err(NoErrorPrint), "{wrong}");
+    }
+}
+
+#[test]
 fn the_id_is_the_keys_identity() {
     assert_eq!(fresh().id(), ExecutionId::of(&a_key()));
     assert_eq!(fresh().id().to_string(), a_key().identity().to_string());
@@ -327,7 +396,13 @@ proptest! {
     ) {
         let policy = policy().with_retry(is_on);
         let Ok(after) = step(NOON, &before, input.clone(), &policy, Jitter(jitter)) else { return Ok(()) };
-        prop_assert!(before.status() != Status::Completed, "what is completed stays so");
+        let is_repeat = matches!(input, Input::Repeat(_));
+        prop_assert!(is_repeat || before.status() != Status::Completed, "what is completed stays so");
+        if is_repeat {
+            let same = Execution { repeats: before.repeats, updated_at: before.updated_at, ..after };
+            prop_assert_eq!(same, before, "a repeat is counted, and changes nothing else");
+            return Ok(());
+        }
         prop_assert_eq!((after.id(), &after.function), (before.id(), &before.function));
         prop_assert_eq!(after.fingerprint, before.fingerprint);
         prop_assert_eq!(after.accepted_at, before.accepted_at);

@@ -6,7 +6,7 @@ use proptest::{
 };
 use semel_core::{
     call::Resolution,
-    execution::{Due, Execution, Input, Phase},
+    execution::{Attempt, Due, Execution, HISTORY_ATTEMPTS_MAX, Input, Order, Origin, Phase, Repeats},
     fingerprint::Fingerprint,
     key::{Key, Part},
     record::{Body, Holder, NotKept, OnLapse, Place, Reason, Record, State},
@@ -138,8 +138,11 @@ fn any_phase() -> impl Strategy<Value = Phase> {
     prop_oneof![
         a_moment().prop_map(|it| Phase::Pending(Due::At(it))),
         (a_moment(), a_moment()).prop_map(|(since, due_at)| Phase::Pending(Due::Parked { since, due_at })),
-        (any::<u128>(), a_moment())
-            .prop_map(|(holder, lease_until)| Phase::InProgress { holder: Holder(holder), lease_until }),
+        (any::<u128>(), a_moment(), a_moment()).prop_map(|(holder, lease_until, since)| Phase::InProgress {
+            holder: Holder(holder),
+            lease_until,
+            since
+        }),
         any_body().prop_map(Phase::Completed),
         (any_reason(), any::<String>()).prop_map(|(reason, error)| Phase::Failed { reason, error }),
     ]
@@ -149,15 +152,55 @@ fn an_event() -> impl Strategy<Value = Option<Arc<[u8]>>> {
     proptest::option::of(proptest::collection::vec(any::<u8>(), 0..100).prop_map(Arc::from))
 }
 
+fn an_origin() -> impl Strategy<Value = Origin> {
+    any::<(String, String, String)>().prop_map(|(source, id, kind)| Origin {
+        source: source.into(),
+        id: id.into(),
+        kind: kind.into(),
+    })
+}
+
+fn an_order() -> impl Strategy<Value = Option<Order>> {
+    let order = any::<(String, u64)>().prop_map(|(key, sequence)| Order { key: key.into(), sequence });
+    proptest::option::of(order)
+}
+
+fn a_history() -> impl Strategy<Value = Vec<Attempt>> {
+    let attempt = (any::<(u32, u32, Option<String>)>(), a_moment(), a_moment()).prop_map(
+        |((generation, number, error), began_at, ended_at)| Attempt {
+            generation,
+            number,
+            began_at,
+            ended_at,
+            error,
+        },
+    );
+    proptest::collection::vec(attempt, 0..=HISTORY_ATTEMPTS_MAX)
+}
+
+pub(crate) fn any_repeats() -> impl Strategy<Value = Repeats> {
+    (any::<(u32, u32)>(), proptest::option::of(a_moment())).prop_map(|((same, other), last_at)| Repeats {
+        same,
+        other,
+        last_at,
+    })
+}
+
 pub(crate) fn any_execution() -> impl Strategy<Value = Execution> {
     let times = (a_moment(), a_moment(), a_moment());
     let maybe = || proptest::option::of(a_moment());
     let maybes = (maybe(), maybe(), maybe());
     let names = (any_key(), "[a-z-]{1,20}", any_fingerprint(), an_event());
     let counts = (any::<u32>(), any::<u32>(), proptest::option::of(any::<String>()));
-    (names, any_phase(), times, maybes, counts).prop_map(|(names, phase, times, maybes, counts)| Execution {
+    let story = (an_origin(), an_order(), a_history(), any_repeats());
+    let all = (names, any_phase(), times, maybes, counts, story);
+    all.prop_map(|(names, phase, times, maybes, counts, story)| Execution {
         key: names.0,
         function: names.1.into(),
+        origin: story.0,
+        order: story.1,
+        history: story.2,
+        repeats: story.3,
         fingerprint: names.2,
         event: names.3,
         event_time: maybes.0,
@@ -190,5 +233,6 @@ pub(crate) fn any_input() -> impl Strategy<Value = Input> {
         an_event().prop_map(|event| Input::Redrive { event }),
         proptest::option::of(Just(vec![1])).prop_map(|it| Input::Resolve(Resolution::Happened(it))),
         Just(Input::Resolve(Resolution::DidNot)),
+        any_repeats().prop_map(Input::Repeat),
     ]
 }

@@ -3,7 +3,7 @@
 use crate::given::{NOON, REASONS, any_execution};
 use proptest::prelude::*;
 use semel_core::{
-    execution::Execution,
+    execution::{ErrorPrint, Execution},
     queue::{Counts, Filter},
     record::{Reason, Status},
 };
@@ -34,10 +34,17 @@ proptest! {
             holder: it.phase.holder(),
             accepted_from: Some(it.accepted_at),
             accepted_before: None,
+            name: Some(it.origin.id.clone()),
+            kind: Some(it.origin.kind.clone()),
+            error: it.error().map(ErrorPrint::of),
         };
         check_only_wanted_match(&Filter::default(), &it, true);
         check_only_wanted_match(&own, &it, true);
         other(Filter { function: Some("another".into()), ..own.clone() });
+        check_only_wanted_match(&Filter { name: Some(it.key.id().into()), ..own.clone() }, &it, true);
+        other(Filter { name: Some("neither id nor key".into()), ..own.clone() });
+        other(Filter { kind: Some("another type".into()), ..own.clone() });
+        other(Filter { error: Some(ErrorPrint::of("another error")), ..own.clone() });
         other(Filter { accepted_before: Some(it.accepted_at), ..own.clone() });
         if it.accepted_at < NOON {
             other(Filter { accepted_from: Some(it.accepted_at + Duration::from_millis(1)), ..own.clone() });

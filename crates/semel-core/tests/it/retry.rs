@@ -70,7 +70,7 @@ fn every_knob_names_itself_its_value_and_its_range() {
         (exponential(SECOND * 2, SECOND), "`backoff.min` is 2s, but must be 0ns … 1s"),
         (schedule(vec![]), "`backoff.schedule length` is 0, but must be 1 … 100"),
         (schedule(vec![SECOND; 101]), "`backoff.schedule length` is 101, but must be 1 … 100"),
-        (schedule(vec![SECOND, HOUR]), "`backoff.schedule` is 3600s, but must be 0ns … 600s"),
+        (schedule(vec![HOUR * 200]), "`backoff.schedule` is 720000s, but must be 0ns … 604800s"),
         (policy().with_attempts_max(Some(4)), "`attempts_max` is 4, but must be 5 … 100"),
         (policy().with_attempts_max(Some(101)), "`attempts_max` is 101, but must be 5 … 100"),
         (policy().with_timeout(Duration::ZERO), "`timeout` is 0ns, but must be 1s … 3600s"),
@@ -108,6 +108,13 @@ fn a_schedule_is_kept_to_and_its_last_delay_repeats() {
     let policy = RetryPolicy::gen2().with_backoff(Backoff::Schedule(delays)).unwrap();
     let delay = |attempts| policy.delay(attempts, Jitter(12_345)).as_secs();
     assert_eq!([1, 2, 3, 4, 100].map(delay), [1, 5, 60, 60, 60]);
+}
+
+#[test]
+fn standard_webhooks_ends_with_its_schedule_not_with_the_window() {
+    let policy = RetryPolicy::standard_webhooks();
+    let minutes: Vec<u64> = policy.timetable().map(|it| it.earliest.as_secs() / 60).collect();
+    assert_eq!(minutes, [0, 0, 5, 35, 155, 455, 1_055, 1_895, 3_095, 4_535]);
 }
 
 #[test]

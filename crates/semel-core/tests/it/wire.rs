@@ -3,7 +3,7 @@
 use crate::given::{NOON, a_key, any_execution, any_key, any_record};
 use proptest::prelude::*;
 use semel_core::{
-    execution::{Due, Execution, ExecutionId, Phase},
+    execution::{Attempt, Due, Execution, ExecutionId, Order, Origin, Phase, Repeats},
     fingerprint::Fingerprint,
     key::Key,
     record::{Body, Holder, NotKept, OnLapse, Place, Reason, Record, State},
@@ -94,6 +94,12 @@ fn executions() -> Vec<(&'static str, Execution)> {
     let pending = Execution {
         key: a_key(),
         function: "process-order".into(),
+        origin: Origin {
+            source: "/shop".into(),
+            id: "evt-0123456789ab".into(),
+            kind: "order.created".into(),
+        },
+        order: None,
         fingerprint: Fingerprint::of_bytes(b"payload"),
         event: Some(br#"{"id":"evt-0123456789ab"}"#.as_slice().into()),
         event_time: Some(NOON - SECOND),
@@ -105,9 +111,21 @@ fn executions() -> Vec<(&'static str, Execution)> {
         first_attempt_at: None,
         updated_at: NOON,
         last_error: None,
+        history: vec![],
+        repeats: Repeats::default(),
         expires_at: Timestamp::NEVER,
     };
+    let attempt = Attempt {
+        generation: 1,
+        number: 2,
+        began_at: NOON + SECOND * 20,
+        ended_at: NOON + SECOND * 21,
+        error: Some("503 Service Unavailable".into()),
+    };
     let begun = Execution {
+        order: Some(Order { key: "customer-7".into(), sequence: 12 }),
+        history: vec![attempt.clone(), Attempt { number: 3, error: None, ..attempt }],
+        repeats: Repeats { same: 2, other: 1, last_at: Some(NOON + SECOND * 30) },
         attempts: 3,
         generation: 1,
         event_expires_at: Some(NOON + SECOND * 3_600),
@@ -134,7 +152,14 @@ fn executions() -> Vec<(&'static str, Execution)> {
         ),
         (
             "in_progress",
-            in_phase(&begun, Phase::InProgress { holder: Holder(0x0123_4567_89ab_cdef), lease_until }),
+            in_phase(
+                &begun,
+                Phase::InProgress {
+                    holder: Holder(0x0123_4567_89ab_cdef),
+                    lease_until,
+                    since: NOON + SECOND * 40,
+                },
+            ),
         ),
         ("completed", in_phase(&ended, Phase::Completed(result))),
         ("completed_not_kept", in_phase(&ended, Phase::Completed(no_result))),
