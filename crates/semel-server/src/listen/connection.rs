@@ -1,7 +1,7 @@
 //! One connection, from its first byte to its last.
 
 use super::{
-    Limits, Peer, Stop,
+    Limits, Stop,
     accept::Door,
     inspect::Inspector,
     io::Inspected,
@@ -14,6 +14,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, service::Service};
 use hyper_util::rt::TokioIo;
+use pin_project_lite::pin_project;
 use semel::http::ProblemBase;
 use semel_core::sabotage;
 use std::{
@@ -22,7 +23,7 @@ use std::{
     net::SocketAddr,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 use tokio::{
@@ -57,8 +58,8 @@ pub(super) async fn run<S, B>(
 {
     let Some((first, protocol)) = first_bytes(&mut stream, &door.limits, stop.clone()).await else { return };
     let watch = Arc::new(Watch::new(Arc::clone(&door.limits), Instant::now()));
-    let connection = Connection::new(Arc::clone(&watch), held);
-    let service = Tracked { inner: door.service.clone(), peer: Peer(peer), connection };
+    let connection = Connection::new(peer, Arc::clone(&watch), held);
+    let service = Tracked { inner: door.service.clone(), connection };
     match protocol {
         Preface::Http2 => {
             let io = Inspected::new(stream, first, None, Arc::clone(&watch));
@@ -216,29 +217,50 @@ async fn linger(stream: &mut TcpStream) {
     .await;
 }
 
-/// The service of one connection: tells each request whom it is from, and notes when it ends.
+/// The service of one connection: tells each request where it comes from, and notes when it ends.
 #[derive(Clone, Debug)]
 pub struct Tracked<T> {
     inner: T,
-    peer: Peer,
     connection: Connection,
 }
 
 impl<S, B> Service<Request<Incoming>> for Tracked<S>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
-    S::Future: Send + 'static,
 {
     type Response = Response<TrackedBody<B>>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+    type Future = TrackedFuture<S::Future>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let in_flight = self.connection.begin();
-        request.extensions_mut().insert(self.peer);
+        let in_flight = Some(self.connection.begin());
         request.extensions_mut().insert(self.connection.clone());
-        let answered = self.inner.call(request);
-        Box::pin(async move { Ok(answered.await?.map(|body| TrackedBody { body, _in_flight: in_flight })) })
+        TrackedFuture { answer: self.inner.call(request), in_flight }
+    }
+}
+
+pin_project! {
+    /// An answer to come.
+    #[derive(Debug)]
+    pub struct TrackedFuture<F> {
+        #[pin]
+        answer: F,
+        // Handed to the body of the answer.
+        in_flight: Option<InFlight>,
+    }
+}
+
+impl<F, B, E> Future for TrackedFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<TrackedBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = ready!(this.answer.poll(cx));
+        let in_flight = this.in_flight.take();
+        Poll::Ready(answer.map(|it| it.map(|body| TrackedBody { body, _in_flight: in_flight })))
     }
 }
 
@@ -246,7 +268,7 @@ where
 #[derive(Debug)]
 pub struct TrackedBody<B> {
     body: B,
-    _in_flight: InFlight,
+    _in_flight: Option<InFlight>,
 }
 
 impl<B: Body + Unpin> Body for TrackedBody<B> {

@@ -10,7 +10,8 @@
 use super::Limits;
 use crate::problem::{BAD_REQUEST, Problem};
 use http::Uri;
-use httparse::{EMPTY_HEADER, Header, Request, Status};
+use httparse::{Header, Request, Status};
+use std::mem::MaybeUninit;
 
 /// Most headers that can be allowed.
 pub const HEADERS_MAX: usize = 256;
@@ -30,9 +31,9 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
     if head.len() > limits.head_bytes_max {
         return Err(Problem::HEADERS_TOO_LARGE);
     }
-    let mut headers = [EMPTY_HEADER; HEADERS_MAX];
-    let mut request = Request::new(&mut headers);
-    match request.parse(head) {
+    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut request = Request::new(&mut []);
+    match request.parse_with_uninit_headers(head, &mut headers) {
         Ok(Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => return Err(Problem::HEADERS_TOO_LARGE),
         Ok(Status::Partial) | Err(_) => return Err(BAD_REQUEST),

@@ -30,11 +30,7 @@ pub use head::HEADERS_MAX;
 pub use stop::{Stop, Stopper, stop};
 pub use watch::{Connection, InFlight};
 
-use std::{net::SocketAddr, time::Duration};
-
-/// Who a connection is with; in every request's extensions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer(pub SocketAddr);
+use std::time::Duration;
 
 /// How long a connection may take, how large its heads may be, and how many there are.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,26 +7,36 @@ use super::{Limits, inspect::Phase};
 use semel_core::sabotage;
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard},
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
 /// One connection, as its requests know it: in their extensions.
 #[derive(Clone)]
 pub struct Connection {
+    peer: SocketAddr,
     pub(super) watch: Arc<Watch>,
     /// Its place among all connections; whoever has one of these keeps it.
     _held: Arc<dyn Send + Sync>,
 }
 
 impl Connection {
-    pub(super) fn new(watch: Arc<Watch>, held: Arc<dyn Send + Sync>) -> Self {
-        Self { watch, _held: held }
+    pub(super) fn new(peer: SocketAddr, watch: Arc<Watch>, held: Arc<dyn Send + Sync>) -> Self {
+        Self { peer, watch, _held: held }
+    }
+
+    /// Whom it is with.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// From here on the bytes are no HTTP: it was upgraded to something else.
     pub fn upgrade(&self) {
-        self.watch.state().is_raw = true;
+        self.watch.is_raw.store(true, Ordering::Release);
     }
 
     /// A request begins; it ends when what is given is dropped.
@@ -63,6 +73,8 @@ impl fmt::Debug for InFlight {
 pub(super) struct Watch {
     limits: Arc<Limits>,
     state: Mutex<State>,
+    is_raw: AtomicBool,
+    is_blocked: AtomicBool,
 }
 
 struct State {
@@ -75,7 +87,6 @@ struct State {
     in_flight: usize,
     /// Since when the peer has not read.
     blocked_since: Option<Instant>,
-    is_raw: bool,
 }
 
 /// What takes too long.
@@ -97,9 +108,13 @@ impl Watch {
             idle_since: now,
             in_flight: 0,
             blocked_since: None,
-            is_raw: false,
         };
-        Self { limits, state: Mutex::new(state) }
+        Self {
+            limits,
+            state: Mutex::new(state),
+            is_raw: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
+        }
     }
 
     /// Bytes were read, and brought the connection here.
@@ -114,17 +129,15 @@ impl Watch {
 
     /// Whether bytes could be written.
     pub(super) fn wrote(&self, is_blocked: bool) {
-        let mut state = self.state();
-        match (is_blocked, state.blocked_since) {
-            (true, None) => state.blocked_since = Some(Instant::now()),
-            (false, Some(_)) => state.blocked_since = None,
-            (true, Some(_)) | (false, None) => {}
+        // Only one task writes: what it was is what it left.
+        if self.is_blocked.swap(is_blocked, Ordering::Relaxed) != is_blocked {
+            self.state().blocked_since = is_blocked.then(Instant::now);
         }
     }
 
     /// Whether what is read is no HTTP any more.
     pub(super) fn is_raw(&self) -> bool {
-        self.state().is_raw
+        self.is_raw.load(Ordering::Acquire)
     }
 
     /// Whether nothing is under way, so that something can be said out of turn.
@@ -170,7 +183,7 @@ mod tests {
     fn a_connection_with_a_request_under_way_is_in_no_hurry() {
         let now = Instant::now();
         let watch = Arc::new(Watch::new(Arc::new(Limits::default()), now));
-        let connection = Connection::new(Arc::clone(&watch), Arc::new(()));
+        let connection = Connection::new(([127, 0, 0, 1], 1).into(), Arc::clone(&watch), Arc::new(()));
         let hour = Duration::from_hours(1);
         assert_eq!(watch.look(now + hour), Err(Overdue::Idle));
         watch.read(Phase::Head);

@@ -122,7 +122,7 @@ impl<B: Body> Drop for Logged<B> {
             received = exchange.received(),
             sent = self.sent,
             aborted = (!is_whole).then_some(true),
-            peer = %exchange.peer.0.ip(),
+            peer = %exchange.connection.peer().ip(),
             "request"
         );
     }

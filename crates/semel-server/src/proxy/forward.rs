@@ -148,7 +148,7 @@ impl Forwarding {
         let Parts { method, uri, mut headers, .. } = parts;
         strip_hop_by_hop(&mut headers);
         headers.remove(EXPECT);
-        let (peer, host) = (exchange.peer.0.ip(), exchange.host.as_ref());
+        let (peer, host) = (exchange.connection.peer().ip(), exchange.host.as_ref());
         let is_trusted = self.trusted.iter().any(|it| it.contains(peer));
         set_forwarded(&mut headers, &CalledBy { peer, host, is_trusted });
         if let Some(via) = &self.via {
@@ -175,8 +175,8 @@ impl Forwarding {
         headers.remove(HOST);
         let preserved =
             exchange.host.as_ref().filter(|_| self.host == HostPolicy::Preserve && !self.is_http2);
-        if let Some(host) = preserved.and_then(|it| HeaderValue::from_str(it.as_str()).ok()) {
-            headers.insert(HOST, host);
+        if let Some(host) = preserved {
+            headers.insert(HOST, host.clone());
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     routes::{Route, Routes},
 };
 use crate::{
-    listen::{Connection, Peer},
+    listen::Connection,
     problem::{BAD_REQUEST, BUSY},
 };
 use http::{Request, Response};
@@ -81,11 +81,10 @@ impl Service<Request<Incoming>> for Gateway {
 impl Inside {
     async fn logged(&self, request: Request<Incoming>) -> Response<Logged<Answer>> {
         let found = host(request.uri(), request.headers(), request.version());
-        let peer = *request.extensions().get::<Peer>().expect("the listener puts it there");
         let connection =
             request.extensions().get::<Connection>().expect("the listener puts it there").clone();
         let named = found.clone().ok().flatten();
-        let exchange = Arc::new(Exchange::new(peer, connection, named, request.version()));
+        let exchange = Arc::new(Exchange::new(connection, named, request.version()));
         let entry = Entry::begin(&request, &exchange);
         let path = canonical(request.uri().path()).into_owned();
         if Health::is_reserved(&path) {

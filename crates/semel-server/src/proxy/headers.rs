@@ -10,14 +10,14 @@
 //!
 //! Nothing here reads or writes a byte.
 
+use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{self, CONNECTION, TE, TRANSFER_ENCODING, UPGRADE},
-    uri::Authority,
 };
 use semel::http::IDEMPOTENCY_REPLAYED;
 use semel_core::sabotage;
-use std::net::IpAddr;
+use std::{fmt::Write as _, net::IpAddr};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -52,7 +52,7 @@ pub(super) fn strip_own(headers: &mut HeaderMap) {
 /// Takes off what belongs to one connection.
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let takes_trailers = tokens(headers, &TE).any(|it| it.eq_ignore_ascii_case("trailers"));
-    if !sabotage::is_on("proxy_forwards_connection_headers") {
+    if headers.contains_key(CONNECTION) && !sabotage::is_on("proxy_forwards_connection_headers") {
         let named: Vec<HeaderName> = tokens(headers, &CONNECTION).filter_map(|it| it.parse().ok()).collect();
         for name in named {
             headers.remove(name);
@@ -92,7 +92,7 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CalledBy<'a> {
     pub(super) peer: IpAddr,
-    pub(super) host: Option<&'a Authority>,
+    pub(super) host: Option<&'a HeaderValue>,
     /// Whether what it says of those before it is believed.
     pub(super) is_trusted: bool,
 }
@@ -108,22 +108,25 @@ pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
     append_to_list(headers, &X_FORWARDED_FOR, &peer.to_string());
     append_to_list(headers, &FORWARDED, &forwarded(peer, by.host));
     headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
-    if let Some(host) = by.host.and_then(|it| HeaderValue::from_str(it.as_str()).ok()) {
-        headers.entry(X_FORWARDED_HOST).or_insert(host);
+    if let Some(host) = by.host {
+        headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
     }
 }
 
 /// An element of `Forwarded` (RFC 7239).
-fn forwarded(peer: IpAddr, host: Option<&Authority>) -> String {
-    let from = match peer {
-        IpAddr::V4(peer) => format!("for={peer}"),
-        IpAddr::V6(peer) => format!("for=\"[{peer}]\""),
+fn forwarded(peer: IpAddr, host: Option<&HeaderValue>) -> String {
+    let mut element = String::with_capacity(64);
+    // Nothing fails to be written to a string.
+    let _ = match peer {
+        IpAddr::V4(peer) => write!(element, "for={peer}"),
+        IpAddr::V6(peer) => write!(element, "for=\"[{peer}]\""),
     };
-    match host {
-        // An authority contains no quotes and no backslashes.
-        Some(host) => format!("{from};host=\"{host}\";proto=http"),
-        None => format!("{from};proto=http"),
+    if let Some(host) = host.and_then(|it| it.to_str().ok()) {
+        // A host contains no quotes and no backslashes.
+        element.extend([";host=\"", host, "\""]);
     }
+    element.push_str(";proto=http");
+    element
 }
 
 /// Adds to a list, all in one header.
@@ -134,7 +137,7 @@ fn append_to_list(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
         list.extend_from_slice(b", ");
     }
     list.extend_from_slice(element.as_bytes());
-    if let Ok(list) = HeaderValue::from_bytes(&list) {
+    if let Ok(list) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
         headers.insert(name, list);
     }
 }
@@ -221,7 +224,7 @@ mod tests {
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "public.example"),
         ]);
-        let host = Authority::from_static("example.com:8080");
+        let host = HeaderValue::from_static("example.com:8080");
         set_forwarded(&mut all, &CalledBy { peer: peer.parse().unwrap(), host: Some(&host), is_trusted });
         all
     }

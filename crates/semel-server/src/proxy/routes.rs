@@ -97,6 +97,7 @@ fn layer_of(
     let RouteSettings { lease, retention, body_retention, wait, .. } = *of;
     let mut layer = IdempotencyLayer::new(once.clone())
         .service_name(&settings.service)
+        .mark_answers()
         .methods(of.methods.iter().cloned())
         .caller(match &of.caller {
             Caller::Authorization => layer::Caller::Authorization,

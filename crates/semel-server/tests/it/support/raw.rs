@@ -1,11 +1,14 @@
 //! A socket, and the bytes on it.
 
 use super::soon;
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+/// How long the end of a connection may take.
+const END_MAX: Duration = Duration::from_secs(12);
 
 /// A connection without a library between.
 pub(crate) struct Raw(pub(crate) TcpStream);
@@ -22,8 +25,8 @@ impl Raw {
     /// Everything until the other side ends the connection.
     pub(crate) async fn rest(&mut self) -> String {
         let mut read = Vec::new();
-        let ended = soon("the end of the connection", self.0.read_to_end(&mut read)).await;
-        match ended {
+        let ended = tokio::time::timeout(END_MAX, self.0.read_to_end(&mut read)).await;
+        match ended.unwrap_or_else(|_| panic!("the connection does not end")) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 read.extend_from_slice(b"(reset)");
