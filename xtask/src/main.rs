@@ -7,6 +7,7 @@
 //! It needs nothing but a Rust toolchain; what else is missing it installs, or says how to.
 
 mod bench;
+mod clients;
 mod sabotage;
 mod servers;
 mod shell;
@@ -26,6 +27,7 @@ Commands:
   test [--without …] everything that must pass: tools, format, lints, tidy, tests, stores, docs, examples, sabotages
   stores [--without …]
                      only the tests of the stores, beside their servers
+  clients            only the tests with curl, Python and Node in front of and behind the proxy
   servers [--without …] [command …]
                      starts the servers that tests of the stores need, and runs the command beside them; without
                      one, prints where they are, and keeps them until it is interrupted
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(Vec::new()),
         ["test", "--without", list] => Kind::parse_list(list).and_then(test::run),
         ["stores"] => stores::run(Vec::new()),
+        ["clients"] => clients::run(),
         ["stores", "--without", list] => Kind::parse_list(list).and_then(stores::run),
         ["servers", "--without", list, ref command @ ..] => {
             Kind::parse_list(list).and_then(|without| servers::run(&without, command))

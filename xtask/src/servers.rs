@@ -23,6 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(crate) use install::pip;
 pub(crate) use kind::Kind;
 
 /// How long a server may take until it answers; a Java machine beside a compiler is slow.

