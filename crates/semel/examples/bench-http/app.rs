@@ -1,10 +1,15 @@
 //! The route that is measured, with the layer and without.
 
 use crate::Trouble;
-use axum::{Json, Router, body::Bytes, extract::State, routing::post};
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, State},
+    routing::post,
+};
 use semel::{Once, http::IdempotencyLayer};
 use serde::{Deserialize, Serialize};
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 use tokio::{net::TcpListener, sync::Barrier, task::JoinHandle};
 
 /// What stands in front of the route.
@@ -54,29 +59,35 @@ impl Served {
     }
 }
 
+/// The router with `POST /orders`.
+pub(crate) async fn router(kind: Kind, directory: Option<&Path>) -> Result<Router, Trouble> {
+    layered(Router::new().route("/orders", post(order)), kind, directory).await
+}
+
 /// Serves `POST /orders`.
 pub(crate) async fn serve(kind: Kind) -> Result<Served, Trouble> {
-    start(Router::new().route("/orders", post(order)), kind).await
+    let directory = (kind == Kind::Embedded).then(tempfile::tempdir).transpose()?;
+    let router = router(kind, directory.as_ref().map(tempfile::TempDir::path)).await?;
+    start(router, directory).await
 }
 
 /// Serves `POST /uploads`, which answers when so many are there.
 pub(crate) async fn serve_uploads(kind: Kind, uploads: usize) -> Result<Served, Trouble> {
     let all = Arc::new(Barrier::new(uploads));
-    let router =
-        Router::new().route("/uploads", post(upload)).layer(axum::extract::DefaultBodyLimit::disable());
-    start(router.with_state(all), kind).await
+    let router = Router::new().route("/uploads", post(upload)).layer(DefaultBodyLimit::disable());
+    start(layered(router.with_state(all), kind, None).await?, None).await
 }
 
-async fn start(router: Router, kind: Kind) -> Result<Served, Trouble> {
-    let directory = (kind == Kind::Embedded).then(tempfile::tempdir).transpose()?;
-    let once = match &directory {
-        Some(directory) => Some(Once::open(directory.path().join("semel-data")).await?),
-        None => (kind == Kind::Memory).then(Once::memory),
+async fn layered(router: Router, kind: Kind, directory: Option<&Path>) -> Result<Router, Trouble> {
+    let once = match (kind, directory) {
+        (Kind::Plain, _) => return Ok(router),
+        (Kind::Embedded, Some(directory)) => Once::open(directory.join("semel-data")).await?,
+        (Kind::Memory | Kind::Embedded, _) => Once::memory(),
     };
-    let router = match once {
-        Some(once) => router.layer(IdempotencyLayer::new(once).required()),
-        None => router,
-    };
+    Ok(router.layer(IdempotencyLayer::new(once).required()))
+}
+
+async fn start(router: Router, directory: Option<tempfile::TempDir>) -> Result<Served, Trouble> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let task = tokio::spawn(async move {

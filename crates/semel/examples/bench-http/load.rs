@@ -32,12 +32,19 @@ pub(crate) struct Load {
     pub(crate) keys: Keys,
 }
 
-const BODY: &str =
+pub(crate) const BODY: &str =
     r#"{"item":"The Art of Doing Things Once, second edition","cents":4200,"note":"a gift, please wrap it"}"#;
 
+/// What came of it.
+pub(crate) struct Asked {
+    /// Requests per second, after warming up.
+    pub(crate) rate: f64,
+    /// All requests.
+    pub(crate) answered: u64,
+}
+
 impl Load {
-    /// Requests per second.
-    pub(crate) async fn run(self, time: Duration) -> Result<f64, Trouble> {
+    pub(crate) async fn run(self, time: Duration) -> Result<Asked, Trouble> {
         let next = Arc::new(AtomicU64::new(0));
         let mut connections = JoinSet::new();
         let begun = Instant::now();
@@ -46,11 +53,13 @@ impl Load {
         for number in 0..self.connections {
             connections.spawn(self.connection(number, Arc::clone(&next), from, until));
         }
-        let mut answered = 0;
+        let (mut warm, mut answered) = (0, 0);
         while let Some(connection) = connections.join_next().await {
-            answered += connection??;
+            let counted = connection??;
+            warm += counted.0;
+            answered += counted.1;
         }
-        Ok(answered as f64 / (until - from).as_secs_f64())
+        Ok(Asked { rate: warm as f64 / (until - from).as_secs_f64(), answered })
     }
 
     async fn connection(
@@ -59,9 +68,9 @@ impl Load {
         next: Arc<AtomicU64>,
         from: Instant,
         until: Instant,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<(u64, u64), Trouble> {
         let mut line = Line::connect(self.address).await?;
-        let mut answered = 0;
+        let (mut warm, mut answered) = (0, 0);
         loop {
             let key = match self.keys {
                 Keys::Fresh => next.fetch_add(1, Ordering::Relaxed),
@@ -71,11 +80,12 @@ impl Load {
             if status != 200 {
                 return Err(format!("answered with {status}").into());
             }
+            answered += 1;
             let now = Instant::now();
             if now >= until {
-                return Ok(answered);
+                return Ok((warm, answered));
             }
-            answered += u64::from(now >= from);
+            warm += u64::from(now >= from);
         }
     }
 }

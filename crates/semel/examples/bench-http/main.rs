@@ -9,6 +9,7 @@
 //!
 //! What is wanted stands beside each figure; the program fails if it is not met.
 
+mod alone;
 mod app;
 mod load;
 mod memory;
@@ -26,7 +27,8 @@ const TURNS: usize = 11;
 const TURN: Duration = Duration::from_millis(400);
 
 const HELP: &str = "\
-Usage: bench-http [fresh] [replays] [embedded] [memory] [timing]     all of them if none is named
+Usage: bench-http [alone] [fresh] [replays] [embedded] [memory] [timing]     all of them if none is named
+       bench-http profile [alone-]plain|[alone-]fresh|[alone-]replays|embedded     one of them, for a profiler
 ";
 
 fn main() -> ExitCode {
@@ -46,13 +48,20 @@ fn run(arguments: &[&str]) -> Result<bool, Trouble> {
     if let ["memory-of", kind] = arguments {
         return memory::measure(kind).map(|()| true);
     }
-    if arguments.iter().any(|it| !["fresh", "replays", "embedded", "memory", "timing"].contains(it)) {
+    if let ["profile", what] = arguments {
+        return Bench::new()?.profile(what).map(|()| true);
+    }
+    if arguments.iter().any(|it| !["alone", "fresh", "replays", "embedded", "memory", "timing"].contains(it))
+    {
         eprint!("{HELP}");
         return Ok(false);
     }
     let is_asked = |name: &str| arguments.is_empty() || arguments.contains(&name);
     let bench = Bench::new()?;
     let mut is_met = true;
+    if is_asked("alone") {
+        alone::measure()?;
+    }
     if is_asked("fresh") {
         is_met &= bench.compare("fresh keys, memory", Kind::Memory, Keys::Fresh, Some(0.75))?;
     }
@@ -87,16 +96,20 @@ impl Bench {
     /// Turn by turn: without the layer, with it, and so on.
     fn compare(&self, name: &str, kind: Kind, keys: Keys, wanted: Option<f64>) -> Result<bool, Trouble> {
         let (mut ratios, mut with, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        let mut micros = (Vec::new(), Vec::new());
         let mut before = self.turn(Kind::Plain, keys)?;
         for _ in 0..TURNS {
             let layered = self.turn(kind, keys)?;
             let after = self.turn(Kind::Plain, keys)?;
-            ratios.push(layered / f64::midpoint(before, after));
-            with.push(layered);
-            without.push(before);
+            ratios.push(layered.rate / f64::midpoint(before.rate, after.rate));
+            with.push(layered.rate);
+            without.push(before.rate);
+            micros.0.push(layered.micros);
+            micros.1.push(before.micros);
             before = after;
         }
         let ratio = median(&mut ratios);
+        let micros = (median(&mut micros.0), median(&mut micros.1));
         let verdict = match wanted {
             Some(wanted) if ratio < wanted => format!("wanted {wanted:.2}: NOT MET"),
             Some(wanted) => format!("wanted {wanted:.2}"),
@@ -106,17 +119,63 @@ impl Bench {
         println!(
             "{name:<32} {ratio:.3} of the route without it ({with:>6.0} of {without:>6.0} requests/s)  {verdict}"
         );
+        println!(
+            "{:<32} {:.1} µs of the serving processor per request, {:.1} µs without it",
+            "", micros.0, micros.1
+        );
         Ok(wanted.is_none_or(|it| ratio >= it))
     }
 
-    /// Requests per second, with a store of its own.
-    fn turn(&self, kind: Kind, keys: Keys) -> Result<f64, Trouble> {
+    /// Many turns of one kind.
+    fn profile(&self, what: &str) -> Result<(), Trouble> {
+        let (kind, keys) = match what {
+            "alone-plain" => return alone::profile(Kind::Plain, false),
+            "alone-fresh" => return alone::profile(Kind::Memory, false),
+            "alone-replays" => return alone::profile(Kind::Memory, true),
+            "plain" => (Kind::Plain, Keys::Fresh),
+            "fresh" => (Kind::Memory, Keys::Fresh),
+            "replays" => (Kind::Memory, Keys::Known),
+            "embedded" => (Kind::Embedded, Keys::Fresh),
+            _ => return Err(HELP.into()),
+        };
+        for _ in 0..TURNS {
+            let turn = self.turn(kind, keys)?;
+            println!("{:>6.0} requests/s, {:.1} µs each", turn.rate, turn.micros);
+        }
+        Ok(())
+    }
+
+    /// With a store of its own.
+    fn turn(&self, kind: Kind, keys: Keys) -> Result<Turn, Trouble> {
         let served = self.serving.block_on(serve(kind))?;
         let load = Load { address: served.address, connections: CONNECTIONS, keys };
-        let rate = self.asking.block_on(load.run(TURN))?;
+        let before = busy("serving")?;
+        let asked = self.asking.block_on(load.run(TURN))?;
+        let micros = (busy("serving")? - before) * 1e6 / asked.answered as f64;
         self.serving.block_on(served.stop());
-        Ok(rate)
+        Ok(Turn { rate: asked.rate, micros })
     }
+}
+
+/// What came of a turn.
+struct Turn {
+    /// Requests per second.
+    rate: f64,
+    /// Of the serving thread's processor, per request.
+    micros: f64,
+}
+
+/// For how long this thread was on a processor, in seconds.
+fn busy(thread: &str) -> Result<f64, Trouble> {
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let task = task?.path();
+        if std::fs::read_to_string(task.join("comm"))?.trim() == thread {
+            let times = std::fs::read_to_string(task.join("schedstat"))?;
+            let nanos: f64 = times.split_whitespace().next().ok_or("`schedstat` is empty")?.parse()?;
+            return Ok(nanos / 1e9);
+        }
+    }
+    Ok(0.0) // It has not begun yet.
 }
 
 pub(crate) fn median(values: &mut [f64]) -> f64 {
