@@ -23,11 +23,17 @@ use http::{Request, Response};
 use hyper::{body::Incoming, service::Service};
 use semel::{BoxFuture, Once, cleanup::Cleanup, http::ProblemBase};
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Instant};
-use tokio::{net::TcpListener, signal::unix::SignalKind};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    signal::unix::SignalKind,
+};
 use tracing::{info, warn};
 
 /// What a second signal ends the process with: as if it had not been caught.
 const INTERRUPTED: i32 = 130;
+
+/// Most connections that wait to be accepted; a crowd that comes at once is more than the usual thousand.
+const BACKLOG_MAX: u32 = 4096;
 
 /// A proxy that is ready to let clients in.
 pub struct Proxy {
@@ -54,9 +60,9 @@ impl Proxy {
     /// Binds the addresses.
     pub async fn bind(settings: ProxySettings, once: Once) -> Result<Self, Failure> {
         let (stopper, stop) = listen::stop();
-        let listener = bind(settings.listen, "--listen").await?;
+        let listener = bind(settings.listen, "--listen")?;
         let admin = match settings.admin_listen {
-            Some(address) => Some(bind(address, "--admin-listen").await?),
+            Some(address) => Some(bind(address, "--admin-listen")?),
             None => None,
         };
         let gateway = gateway(&settings, &once, &stop)?;
@@ -141,8 +147,8 @@ impl Proxy {
     }
 }
 
-async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
+fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+    listen(address).map_err(|error| {
         let failure =
             Failure::unavailable(format!("`{flag} {address}`: cannot listen there")).because(&error);
         match error.kind() {
@@ -151,6 +157,14 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
             _ => failure.hint("choose an address of this machine"),
         }
     })
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As every server does: a port is free as soon as its last one has ended.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG_MAX)
 }
 
 fn problems(settings: &ProxySettings) -> ProblemBase {

@@ -15,8 +15,8 @@ const patiently = async () => {
     try {
       return await ask();
     } catch (error) {
-      // Too many connections at once: some take longer than it waits for one.
-      if (error.cause?.code !== "UND_ERR_CONNECT_TIMEOUT") throw error;
+      // A crowd fills the queue of a listening socket: some connections take too long, and some are reset.
+      if (!["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET", "ECONNRESET"].includes(error.cause?.code)) throw error;
     }
   }
 };

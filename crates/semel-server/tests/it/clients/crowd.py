@@ -5,12 +5,17 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
 
 url, key, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 
 def ask(_):
-    response = requests.post(
+    session = requests.Session()
+    # A crowd fills the queue of a listening socket, and some connections are reset.
+    session.mount("http://", HTTPAdapter(max_retries=Retry(total=60, allowed_methods=None)))
+    response = session.post(
         url,
         data='{"amount":100}',
         headers={

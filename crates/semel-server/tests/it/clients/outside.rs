@@ -91,7 +91,8 @@ pub(super) fn crowd(name: &'static str, url: &str, key: &str, count: usize) -> J
 pub(super) fn crowd_of_curl(url: &str, key: &str, count: usize) -> JoinHandle<Vec<Value>> {
     let one = format!(
         "url = \"{url}\"\ndata = \"{{\\\"amount\\\":100}}\"\nheader = \"Content-Type: application/json\"\n\
-         header = \"Idempotency-Key: \\\"{key}\\\"\"\nheader = \"Authorization: Bearer ann\"\nsilent\nshow-error\nfail\n"
+         header = \"Idempotency-Key: \\\"{key}\\\"\"\nheader = \"Authorization: Bearer ann\"\nsilent\nshow-error\nfail\n\
+         retry = 60\nretry-all-errors\n"
     );
     tokio::task::spawn_blocking(move || {
         let directory = tempfile::tempdir().unwrap();
