@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (behind, between, before) = (runtime("behind")?, runtime(BETWEEN)?, runtime("before")?);
     let upstream = behind.block_on(upstream::start())?;
     let minimal = between.block_on(minimal::start(upstream))?;
-    let semel = between.block_on(semel(upstream, &between))?;
+    let semel = semel(upstream, &between)?;
     println!("{} connections, {} rounds of {} s each", options.connections, options.rounds, options.seconds);
     println!(
         "{:<16} {:>12} {:>12} {:>7}   {:>9} {:>9}",
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn semel(upstream: SocketAddr, runtime: &Runtime) -> Result<SocketAddr, Box<dyn Error>> {
+fn semel(upstream: SocketAddr, runtime: &Runtime) -> Result<SocketAddr, Box<dyn Error>> {
     let mut settings = ProxySettings {
         upstream: Some(UpstreamUrl {
             is_https: false,
@@ -78,7 +78,8 @@ async fn semel(upstream: SocketAddr, runtime: &Runtime) -> Result<SocketAddr, Bo
         ..ProxySettings::default()
     };
     settings.limits.listen.connections_per_ip_max = 100_000;
-    let proxy = Proxy::bind(settings, Once::memory()).await.map_err(|failure| failure.to_string())?;
+    let _inside = runtime.enter();
+    let proxy = Proxy::bind(settings, Once::memory()).map_err(|failure| failure.to_string())?;
     let address = proxy.address()?;
     runtime.spawn(proxy.serve());
     Ok(address)

@@ -49,7 +49,7 @@ pub struct Proxy {
 /// Runs the proxy until a signal ends it.
 pub async fn run(settings: ProxySettings) -> Result<(), Failure> {
     let once = store_url::open(&settings.store).await?;
-    let proxy = Proxy::bind(settings, once).await?;
+    let proxy = Proxy::bind(settings, once)?;
     let signals = proxy.stop_on_signals()?;
     proxy.serve().await;
     signals.abort();
@@ -57,8 +57,8 @@ pub async fn run(settings: ProxySettings) -> Result<(), Failure> {
 }
 
 impl Proxy {
-    /// Binds the addresses.
-    pub async fn bind(settings: ProxySettings, once: Once) -> Result<Self, Failure> {
+    /// Binds the addresses. Only within a tokio runtime.
+    pub fn bind(settings: ProxySettings, once: Once) -> Result<Self, Failure> {
         let (stopper, stop) = listen::stop();
         let listener = bind(settings.listen, "--listen")?;
         let admin = match settings.admin_listen {
