@@ -1,11 +1,15 @@
 //! What the library costs on Redis: `cargo run --release -p semel --features redis --example bench-redis`.
 //!
 //! Pairs of claim and completion by 64 callers, compared with as many pairs of bare `EVALSHA` of an empty script
-//! through the same client, in turns. The server is the one at `SEMEL_TEST_REDIS`, or at its usual port.
+//! through the same client, in turns: each turn of ours with the bare one right before it, so that what else the
+//! machine does weighs on both. The server is the one at `SEMEL_TEST_REDIS`, or at its usual port.
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use semel::{Begin, Once, store::redis::RedisStore};
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 const CALLERS: u64 = 64;
 const PAIRS_PER_CALLER: u64 = 500;
@@ -28,36 +32,76 @@ async fn main() -> Result<(), Failure> {
     let empty = redis::Script::new("return 1");
     let _: i64 = empty.invoke_async(&mut connection.clone()).await?;
 
+    let bare_pairs = {
+        let (connection, hash) = (connection.clone(), empty.get_hash().to_owned());
+        move |_, _| bare_pair(connection.clone(), hash.clone())
+    };
+    let pairs = |run: u64| {
+        let once = once.clone();
+        move |caller, number| pair_of(once.clone(), (run, caller, number))
+    };
+    let replays = |run: u64| {
+        let once = once.clone();
+        move |caller, number| replay_of(once.clone(), (run, caller, number))
+    };
     let (mut bare, mut library, mut replayed) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        bare.push(rate(|_, _| bare_pair(connection.clone(), empty.get_hash().to_owned())).await?);
         let run = fastrand::u64(..);
-        library.push(rate(|caller, pair| pair_of(once.clone(), (run, caller, pair))).await?);
-        replayed.push(rate(|caller, pair| replay_of(once.clone(), (run, caller, pair))).await?);
+        bare.push(turn(&connection, bare_pairs.clone()).await?);
+        library.push(turn(&connection, pairs(run)).await?);
+        replayed.push(turn(&connection, replays(run)).await?);
     }
-    let (bare, library, replayed) = (median(bare), median(library), median(replayed));
-    let share = library / bare;
-    println!("pairs of bare EVALSHA     {bare:>8.0} /s");
-    println!("claim and completion      {library:>8.0} /s   {share:.2} of the bare pairs");
-    println!("replay (one round trip)   {replayed:>8.0} /s");
+    println!("pairs of bare EVALSHA     {}", Turn::middle(&bare));
+    println!("claim and completion      {}", Turn::middle(&library));
+    println!("replay (one round trip)   {}", Turn::middle(&replayed));
+    let share = median(library.iter().zip(&bare).map(|(ours, bare)| ours.rate / bare.rate));
+    println!("claim and completion: {share:.2} of the bare pairs, turn by turn");
     if share < SHARE_MIN {
         return Err(format!("less than {SHARE_MIN} of the bare script").into());
     }
     Ok(())
 }
 
-/// Pairs per second, by all callers together.
-async fn rate<F>(pair: impl Fn(u64, u64) -> F) -> Result<f64, Failure>
+/// What one turn took.
+struct Turn {
+    /// Pairs per second, by all callers together.
+    rate: f64,
+    /// Processor time per pair in microseconds: ours, and the server's.
+    ours: f64,
+    servers: f64,
+}
+
+impl Turn {
+    /// The median of each.
+    fn middle(turns: &[Self]) -> Self {
+        Self {
+            rate: median(turns.iter().map(|it| it.rate)),
+            ours: median(turns.iter().map(|it| it.ours)),
+            servers: median(turns.iter().map(|it| it.servers)),
+        }
+    }
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rate, ours, servers } = self;
+        write!(f, "{rate:>8.0} /s   processor time {ours:>5.1} µs here, {servers:>5.1} µs at the server")
+    }
+}
+
+/// All callers do their pairs.
+async fn turn<P, F>(connection: &ConnectionManager, pair: P) -> Result<Turn, Failure>
 where
-    F: Future<Output = Result<(), Failure>> + Send + 'static,
+    P: Fn(u64, u64) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<(), Failure>> + Send,
 {
-    let start = Instant::now();
+    let (ours, servers, start) = (our_micros(), server_micros(connection).await?, Instant::now());
     let mut callers = Vec::new();
     for caller in 0..CALLERS {
-        let pairs: Vec<F> = (0..PAIRS_PER_CALLER).map(|number| pair(caller, number)).collect();
+        let pair = pair.clone();
         callers.push(tokio::spawn(async move {
-            for pair in pairs {
-                pair.await?;
+            for number in 0..PAIRS_PER_CALLER {
+                pair(caller, number).await?;
             }
             Ok::<(), Failure>(())
         }));
@@ -65,7 +109,32 @@ where
     for caller in callers {
         caller.await??;
     }
-    Ok((CALLERS * PAIRS_PER_CALLER) as f64 / start.elapsed().as_secs_f64())
+    let pairs = (CALLERS * PAIRS_PER_CALLER) as f64;
+    Ok(Turn {
+        rate: pairs / start.elapsed().as_secs_f64(),
+        ours: (our_micros() - ours) / pairs,
+        servers: (server_micros(connection).await? - servers) / pairs,
+    })
+}
+
+/// The processor time that this process has used, where Linux tells.
+fn our_micros() -> f64 {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanos = threads.filter_map(|thread| {
+        let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        told.split(' ').next()?.parse::<f64>().ok()
+    });
+    nanos.sum::<f64>() / 1_000.0
+}
+
+/// The processor time that the server has used.
+async fn server_micros(connection: &ConnectionManager) -> Result<f64, Failure> {
+    let told: String = redis::cmd("INFO").arg("cpu").query_async(&mut connection.clone()).await?;
+    let seconds = told.lines().filter_map(|line| match line.split_once(':')? {
+        ("used_cpu_sys" | "used_cpu_user", seconds) => seconds.trim().parse::<f64>().ok(),
+        _ => None,
+    });
+    Ok(seconds.sum::<f64>() * 1_000_000.0)
 }
 
 async fn bare_pair(mut connection: ConnectionManager, hash: String) -> Result<(), Failure> {
@@ -90,7 +159,8 @@ async fn replay_of(once: Once, id: (u64, u64, u64)) -> Result<(), Failure> {
     }
 }
 
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
