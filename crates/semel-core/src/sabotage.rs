@@ -427,6 +427,26 @@ pub const ALL: &[Sabotage] = &[
         breaks: "a message is not run before one of its group that failed",
         caught_by: "binary_id(semel::lambda) & test(records::)",
     },
+    Sabotage {
+        name: "redis_key_twice_in_a_batch",
+        breaks: "a batch holds a key once",
+        caught_by: "package(semel) & test(redis::gathering::)",
+    },
+    Sabotage {
+        name: "redis_batches_without_end",
+        breaks: "whoever comes while enough is under way gathers",
+        caught_by: "package(semel) & test(redis::gathering::)",
+    },
+    Sabotage {
+        name: "redis_answer_in_any_order",
+        breaks: "an answer that could be misread as a success is none",
+        caught_by: "package(semel) & test(redis::script::)",
+    },
+    Sabotage {
+        name: "redis_lost_batch_is_awaited",
+        breaks: "a runtime that ends takes its batches with it, and holds up no other",
+        caught_by: "package(semel) & test(redis::batch::)",
+    },
 ];
 
 /// Whether the bug of this name is switched on.

@@ -2,15 +2,14 @@
 //!
 //! 1. A record is one string: its fence in sixteen digits, then its bytes. Its name is `prefix:{identity}`, so
 //!    that it lies in one slot of a cluster and no character of a user's key reaches the server.
-//! 2. A swap is one script and one round trip: it compares the fence, writes and sets the expiry. It is sent by its
-//!    hash, and whole to a server that does not know it. Swaps that come at the same time go in one command, except
-//!    to a cluster.
+//! 2. A swap is one script and one round trip: it compares the fence, writes and sets the expiry. Swaps that come at
+//!    the same time go in one command, except to a cluster. The script is sent by its hash, and whole to a server that
+//!    does not know it.
 //! 3. A new record's fence is the server's time in µs, and every later one the next number, so that fences go on
 //!    growing after the record is gone.
 //! 4. Finished records are removed by the server, [`EXPIRY_MARGIN`] after they expired. Unfinished ones are never.
 //!    There is nothing to purge.
-//! 5. Leases are judged by the server's clock, learnt from every new record's fence, and asked for every
-//!    [`LEARN_EVERY`] where there is none. The servers of a cluster, and a
+//! 5. Leases are judged by the server's clock, which every answer to a swap tells. The servers of a cluster, and a
 //!    replica that may be promoted, should agree on the time to within the margin of
 //!    [`OnceBuilder::margin`](crate::OnceBuilder::margin).
 //! 6. A lost connection is made again by the client; every command has an end ([`RESPONSE_MAX`]).
@@ -34,6 +33,7 @@ mod batch;
 mod connection;
 mod doctor;
 mod error;
+mod gathering;
 mod script;
 
 pub use connection::{CONNECT_MAX, Connection, RESPONSE_MAX};
@@ -43,7 +43,7 @@ use crate::store::offset::LearnedClock;
 use batch::Batches;
 use error::{misconfigured, trouble};
 use redis::{FromRedisValue, RedisError, cmd};
-use script::{Reply, Request, server_time};
+use script::{Request, server_time};
 use semel_core::{
     BoxFuture,
     fence::Fence,
@@ -52,18 +52,10 @@ use semel_core::{
     store::{Store, StoreError, Swap},
     time::{Clock, Timestamp},
 };
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
 
 /// What names begin with unless [`RedisStore::with_prefix`] says otherwise.
 pub const PREFIX: &str = "semel";
-/// How long the server's time is believed without being told again.
-pub const LEARN_EVERY: Duration = Duration::from_mins(5);
 /// Longest prefix, in bytes.
 pub const PREFIX_BYTES_MAX: usize = 128;
 
@@ -86,8 +78,6 @@ pub struct RedisStore {
     prefix: Arc<str>,
     batches: Arc<Batches>,
     clock: Arc<LearnedClock>,
-    /// When the server last told its time, in milliseconds of the monotonic clock.
-    learned_at: Arc<AtomicU64>,
 }
 
 impl RedisStore {
@@ -111,13 +101,9 @@ impl RedisStore {
     /// Asks the server for its time.
     pub async fn new(connection: impl Into<Connection>) -> Result<Self, StoreError> {
         let connection = connection.into();
-        let store = Self {
-            batches: Arc::new(Batches::new(connection.clone())),
-            connection,
-            prefix: Arc::from(PREFIX),
-            clock: Arc::new(LearnedClock::new()),
-            learned_at: Arc::default(),
-        };
+        let clock = Arc::new(LearnedClock::new());
+        let batches = Arc::new(Batches::new(connection.clone(), Arc::clone(&clock)));
+        let store = Self { connection, prefix: Arc::from(PREFIX), batches, clock };
         store.ask_time().await?;
         Ok(store)
     }
@@ -135,32 +121,18 @@ impl RedisStore {
 
     /// The name under which the record of this key stands in Redis, for those who look with `redis-cli`.
     pub fn name(&self, key: &Key) -> String {
+        String::from_utf8(self.name_bytes(key)).expect("a prefix and digits are ASCII")
+    }
+
+    fn name_bytes(&self, key: &Key) -> Vec<u8> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let identity = key.identity().as_bytes();
-        let mut name = String::with_capacity(self.prefix.len() + 3 + 2 * identity.len());
-        name.push_str(&self.prefix);
-        name.push_str(":{");
+        let mut identity = [0; 64];
         // As its `Display` would, in a tenth of the time.
-        for byte in identity {
-            name.push(DIGITS[usize::from(byte >> 4)].into());
-            name.push(DIGITS[usize::from(byte & 15)].into());
+        for (digits, byte) in identity.chunks_exact_mut(2).zip(key.identity().as_bytes()) {
+            digits[0] = DIGITS[usize::from(byte >> 4)];
+            digits[1] = DIGITS[usize::from(byte & 15)];
         }
-        name.push('}');
-        name
-    }
-
-    /// Asks for the time if nothing has told it for long. If nothing comes of it, what was learnt before stands.
-    async fn ask_time_if_due(&self) {
-        let due = self.learned_at.load(Ordering::Relaxed) + LEARN_EVERY.as_millis() as u64;
-        if self.clock.monotonic().as_millis() as u64 >= due {
-            drop(self.ask_time().await);
-        }
-    }
-
-    fn learn(&self, told: Timestamp, sent: Duration) {
-        let received = self.clock.monotonic();
-        self.learned_at.store(received.as_millis() as u64, Ordering::Relaxed);
-        self.clock.learn(told, sent, received);
+        [self.prefix.as_bytes(), b":{", &identity, b"}"].concat()
     }
 
     async fn ask_time(&self) -> Result<(), StoreError> {
@@ -168,7 +140,7 @@ impl RedisStore {
         let sent = self.clock.monotonic();
         let reply = self.connection.send(&cmd("TIME")).await.map_err(doing)?;
         let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).map_err(|it| doing(it.into()))?;
-        self.learn(server_time(seconds, micros), sent);
+        self.clock.learn(server_time(seconds, micros), sent, self.clock.monotonic());
         Ok(())
     }
 }
@@ -192,22 +164,9 @@ impl Store for RedisStore {
         record: &'a Record,
     ) -> BoxFuture<'a, Result<Swap, StoreError>> {
         Box::pin(async move {
-            let request = Request::new(self.name(key), key, expected, record, self.clock.now())?;
-            let sent = self.clock.monotonic();
+            let request = Request::new(self.name_bytes(key), key, expected, record, self.clock.now())?;
             let reply = self.batches.send(request).await?;
-            let reply = reply.map_err(|error| trouble("swap a record", error))?;
-            match Reply::read(expected, reply)? {
-                Reply::Created(fence) => {
-                    self.learn(script::issued_at(fence), sent);
-                    Ok(Swap::Won(fence))
-                }
-                Reply::Updated(fence) => {
-                    self.ask_time_if_due().await;
-                    Ok(Swap::Won(fence))
-                }
-                Reply::Lost(None) => Ok(Swap::Lost(None)),
-                Reply::Lost(Some(value)) => Ok(Swap::Lost(Some(script::read(key, &value)?))),
-            }
+            reply.map_err(|error| trouble("swap a record", error))?.into_swap(key)
         })
     }
 

@@ -1,8 +1,10 @@
 //! The Redis store, on Redis and Valkey.
 
+mod clock;
 mod cluster;
 mod failover;
 mod server;
+mod together;
 mod trouble;
 
 use crate::end_to_end;
@@ -107,15 +109,4 @@ async fn applications_with_different_prefixes_do_not_meet() {
     assert_eq!(Once::new(shipping.clone()).call("prefix", id).run(async |_| Ok(2)).await.unwrap(), 2);
     let key = Key::new("prefix", id).unwrap();
     assert_eq!(shipping.name(&key), format!("shipping:{{{}}}", key.identity()));
-}
-
-/// Leases are judged by the server's clock, which may be far from ours.
-#[tokio::test]
-async fn the_clock_is_the_servers() {
-    let store = redis().await;
-    let client = redis::Client::open(servers::redis().url).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await.unwrap();
-    let theirs = seconds * 1_000 + micros / 1_000;
-    assert!(store.clock().now().as_millis().abs_diff(theirs) < 1_000);
 }

@@ -1,156 +1,129 @@
 //! Swaps of many callers in one command.
 //!
-//! 1. Whoever comes first lets others come along for a few turns of the scheduler, and then all are sent. Nobody waits
-//!    for a command that is under way.
-//! 2. A batch holds a key once. Whoever wants one that is in it already comes with the next.
-//! 3. Each swap has its own outcome, and one that meets with something foreign spoils no other.
-//! 4. A batch is a task of its own: a caller that goes away takes nobody's swap with it.
+//! 1. [`Gathering`] decides who goes with whom, and when.
+//! 2. Each swap has its own outcome, and one that meets with something foreign spoils no other.
+//! 3. A batch is a task of its own: a caller that goes away takes nobody's swap with it.
+//! 4. A runtime that ends takes its batches with it, and holds up nobody who uses the store on another.
+//! 5. Every answer tells the server's time, which is learnt.
 //!
-//! A cluster has none: the keys of a command must lie in one slot there. Alone, a swap is sent as [`super::script`]
-//! has it.
+//! A cluster has none: the keys of a command must lie in one slot there.
 
 use super::{
     connection::Connection,
     error::lost_task,
-    script::{Request, Swapping, digits, evaluate},
+    gathering::{Gathering, Next, Waiting},
+    script::{Reply, Request, SWAPS, Said, command},
 };
-use redis::{RedisResult, Value, cmd};
-use semel_core::store::StoreError;
+use crate::store::offset::LearnedClock;
+use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind};
+use semel_core::{sabotage::is_on, store::StoreError, time::Clock as _};
 use std::{
-    collections::HashSet,
+    iter::once,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::oneshot;
 
-/// Most swaps in a batch: it holds up everybody else's commands for half a millisecond.
-const SWAPS_MAX: usize = 128;
-/// Most bytes in a batch, unless a single record is larger.
-const BYTES_MAX: usize = 1024 * 1024;
-
-/// For how many turns of the scheduler others may come along.
-const TURNS: usize = 3;
-
-/// KEYS: the names of new records, then of others. ARGV: how many are new; the bytes of each new one; then for each
-/// other one the expected fence, the next fence with the bytes, and in how many milliseconds it may go, or nothing.
-/// Gives for each what the script for one gives, or a list with an error.
-const SWAPS: &str = "\
-local new, replies = tonumber(ARGV[1]), {}
-if new > 0 then
-  local time = redis.call('TIME')
-  local fence = string.format('%010d%06d', time[1], time[2])
-  local number, values = tonumber(fence), {}
-  for i = 1, new do
-    values[2 * i - 1] = KEYS[i]
-    values[2 * i] = fence .. ARGV[i + 1]
-  end
-  local found = nil
-  if redis.call('MSETNX', unpack(values)) == 0 then found = redis.call('MGET', unpack(KEYS, 1, new)) end
-  for i = 1, new do
-    if found and found[i] then replies[i] = found[i]
-    elseif not found or redis.call('SET', KEYS[i], values[2 * i], 'NX') then replies[i] = number
-    else
-      local stored = redis.pcall('GET', KEYS[i])
-      if type(stored) == 'table' then stored = {stored.err} end
-      replies[i] = stored
-    end
-  end
-end
-if new < #KEYS then
-  local found = redis.call('MGET', unpack(KEYS, new + 1))
-  local at = new + 2
-  for i = new + 1, #KEYS do
-    local stored = found[i - new]
-    if stored and string.sub(stored, 1, 16) == ARGV[at] then
-      if ARGV[at + 2] == '' then redis.call('SET', KEYS[i], ARGV[at + 1])
-      else redis.call('SET', KEYS[i], ARGV[at + 1], 'PX', ARGV[at + 2]) end
-      replies[i] = 1
-    else replies[i] = stored end
-    at = at + 3
-  end
-end
-return replies";
-
-/// Where swaps gather.
+/// Where swaps gather, and what sends them.
 pub(super) struct Batches {
     connection: Connection,
-    alone: Swapping,
+    clock: Arc<LearnedClock>,
+    /// The script's, by which it is sent.
     hash: String,
     gathering: Mutex<Gathering>,
 }
 
-#[derive(Default)]
-struct Gathering {
-    waiting: Vec<Waiting>,
-    /// Whether somebody will send those that wait.
-    is_under_way: bool,
-}
-
-struct Waiting {
-    request: Request,
-    reply: oneshot::Sender<RedisResult<Value>>,
-}
-
 impl Batches {
-    pub(super) fn new(connection: Connection) -> Self {
+    pub(super) fn new(connection: Connection, clock: Arc<LearnedClock>) -> Self {
         let hash = redis::Script::new(SWAPS).get_hash().to_owned();
-        Self { connection, alone: Swapping::new(), hash, gathering: Mutex::default() }
+        Self { connection, clock, hash, gathering: Mutex::default() }
     }
 
-    /// Sends a swap, with others that come at the same time, and gives what the server says to it.
-    pub(super) async fn send(self: &Arc<Self>, request: Request) -> Result<RedisResult<Value>, StoreError> {
-        if self.connection.is_cluster() || !request.may_gather() {
-            return Ok(self.alone.send(&self.connection, &request).await);
+    /// Sends a swap, with others that come at the same time, and gives what became of it.
+    pub(super) async fn send(self: &Arc<Self>, request: Request) -> Result<RedisResult<Reply>, StoreError> {
+        if self.connection.is_cluster() {
+            return Ok(self.send_alone(&request).await);
         }
         let (reply, replied) = oneshot::channel();
-        let is_first = {
-            let mut gathering = self.lock();
-            gathering.waiting.push(Waiting { request, reply });
-            !std::mem::replace(&mut gathering.is_under_way, true)
-        };
-        if is_first {
-            tokio::spawn(Arc::clone(self).gather());
+        let next = self.lock().arrive(Waiting { request, reply });
+        match next {
+            Next::Leave => self.leave(),
+            Next::LookAfter => drop(tokio::spawn(self.look_after())),
+            Next::Wait => {}
         }
         replied.await.map_err(lost_task)
     }
 
-    /// Sends all that wait after these turns, in as many batches as it takes.
-    async fn gather(self: Arc<Self>) {
-        for _ in 0..TURNS {
-            tokio::task::yield_now().await;
-        }
+    /// Sends all who wait, in as many batches as it takes.
+    fn leave(self: &Arc<Self>) {
         loop {
-            let (batch, is_last) = {
-                let mut gathering = self.lock();
-                let batch = take(&mut gathering.waiting);
-                gathering.is_under_way = !gathering.waiting.is_empty();
-                (batch, !gathering.is_under_way)
-            };
-            let delivery = Arc::clone(&self).deliver(batch);
-            if is_last {
-                return delivery.await;
-            }
-            tokio::spawn(delivery);
+            let batch = self.lock().leave();
+            let Some(batch) = batch else { return };
+            tokio::spawn(self.carry(batch));
         }
     }
 
-    async fn deliver(self: Arc<Self>, batch: Vec<Waiting>) {
-        let replies = match &batch[..] {
-            [one] => self.alone.send(&self.connection, &one.request).await.map(|it| vec![it]),
-            [..] => self.send_all(&batch).await,
-        };
-        answer(batch, replies);
-    }
+    // These two are no `async fn`s: what is to be told in the end is told even if they never begin.
 
-    /// What the server says to each, in order.
-    async fn send_all(&self, batch: &[Waiting]) -> RedisResult<Vec<Value>> {
-        let reply = evaluate(&self.connection, &self.hash, SWAPS, |script| command(script, batch)).await?;
-        match reply {
-            Value::Array(replies) if replies.len() == batch.len() => Ok(replies),
-            _ => {
-                Err((redis::ErrorKind::UnexpectedReturnType, "a batch was answered with something else")
-                    .into())
+    fn look_after(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let turn = Finally::tell(self, Gathering::turn_is_over);
+        let batches = Arc::clone(self);
+        async move {
+            tokio::task::yield_now().await;
+            drop(turn);
+            let may_leave = batches.lock().may_leave();
+            if may_leave {
+                batches.leave();
             }
         }
+    }
+
+    fn carry(self: &Arc<Self>, batch: Vec<Waiting>) -> impl Future<Output = ()> + Send + use<> {
+        let under_way = Finally::tell(self, Gathering::batch_is_over);
+        let batches = Arc::clone(self);
+        async move {
+            batches.deliver(batch).await;
+            drop(under_way);
+            let is_ours = batches.lock().look_after();
+            if is_ours {
+                batches.look_after().await;
+            }
+        }
+    }
+
+    /// Sends a batch, and tells everybody what became of theirs. Whoever has gone away needs no answer.
+    async fn deliver(&self, mut batch: Vec<Waiting>) {
+        batch.sort_by_key(|it| !it.request.is_new());
+        let said =
+            self.evaluate(batch.len(), |script| command(script, batch.iter().map(|it| &it.request))).await;
+        match said {
+            Ok(mut said) => batch.into_iter().enumerate().for_each(|(place, Waiting { request, reply })| {
+                drop(reply.send(said.about(place, &request)));
+            }),
+            Err(error) => batch.into_iter().for_each(|it| drop(it.reply.send(Err(error.clone())))),
+        }
+    }
+
+    async fn send_alone(&self, request: &Request) -> RedisResult<Reply> {
+        let mut said = self.evaluate(1, |script| command(script, once(request))).await?;
+        said.about(0, request)
+    }
+
+    /// Sends so many swaps: the script by its hash, and whole if the server does not know it. The command is given
+    /// how to begin.
+    async fn evaluate(&self, swaps: usize, command: impl Fn((&str, &str)) -> Cmd) -> RedisResult<Said> {
+        match self.ask(swaps, &command(("EVALSHA", &self.hash))).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.ask(swaps, &command(("EVAL", SWAPS))).await
+            }
+            result => result,
+        }
+    }
+
+    async fn ask(&self, swaps: usize, command: &Cmd) -> RedisResult<Said> {
+        let sent = self.clock.monotonic();
+        let said = Said::read(self.connection.send(command).await?, swaps)?;
+        self.clock.learn(said.time(), sent, self.clock.monotonic());
+        Ok(said)
     }
 
     /// Nothing that is done under the lock panics.
@@ -159,46 +132,74 @@ impl Batches {
     }
 }
 
-/// Takes the next batch: no key twice, new records first.
-fn take(waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
-    let (mut names, mut bytes, mut count) = (HashSet::new(), 0, 0);
-    let is_in = |it: &mut Waiting| {
-        let fits = count < SWAPS_MAX && (bytes == 0 || bytes + it.request.value.len() <= BYTES_MAX);
-        let is_in = fits && names.insert(it.request.identity);
-        if is_in {
-            bytes += it.request.value.len();
-            count += 1;
+/// Tells the gathering something when it is dropped: also if its task ends with its runtime.
+struct Finally {
+    batches: Arc<Batches>,
+    tell: fn(&mut Gathering),
+}
+
+impl Finally {
+    fn tell(batches: &Arc<Batches>, tell: fn(&mut Gathering)) -> Self {
+        Self { batches: Arc::clone(batches), tell }
+    }
+}
+
+impl Drop for Finally {
+    fn drop(&mut self) {
+        if !is_on("redis_lost_batch_is_awaited") {
+            (self.tell)(&mut self.batches.lock());
         }
-        is_in
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::{
+        Client,
+        aio::{ConnectionManager, ConnectionManagerConfig},
     };
-    let mut batch: Vec<Waiting> = waiting.extract_if(.., is_in).collect();
-    batch.sort_by_key(|it| it.request.expected.is_some());
-    batch
-}
+    use semel_core::{key::Key, record::Record, time::Timestamp};
 
-fn command((name, script): (&str, &str), batch: &[Waiting]) -> redis::Cmd {
-    let mut command = cmd(name);
-    command.arg(script).arg(batch.len());
-    for it in batch {
-        command.arg(&it.request.name);
-    }
-    command.arg(batch.iter().filter(|it| it.request.expected.is_none()).count());
-    for Waiting { request, .. } in batch {
-        match request.expected {
-            None => command.arg(&request.value[..]),
-            Some(fence) => {
-                command.arg(digits(fence)).arg(&request.value[..]);
-                request.add_life(&mut command)
-            }
+    fn request(id: u32) -> Request {
+        let key = Key::new("batch", id).expect("a number is an id");
+        let now = Timestamp::from_millis(1_800_000_000_000);
+        let record = Record {
+            fingerprint: semel_core::fingerprint::Fingerprint::EMPTY,
+            state: semel_core::record::State::Pending { due_at: now, error: None },
+            attempts: 1,
+            created_at: now,
+            updated_at: now,
+            expires_at: Timestamp::NEVER,
         };
+        Request::new(id.to_string().into(), &key, None, &record, now).expect("no fence is needed")
     }
-    command
-}
 
-fn answer(batch: Vec<Waiting>, replies: RedisResult<Vec<Value>>) {
-    match replies {
-        // Whoever has gone away needs no answer.
-        Ok(replies) => batch.into_iter().zip(replies).for_each(|(it, reply)| drop(it.reply.send(Ok(reply)))),
-        Err(error) => batch.into_iter().for_each(|it| drop(it.reply.send(Err(error.clone())))),
+    /// Nobody answers there; what was sent is under way until its runtime is dropped.
+    #[test]
+    fn a_runtime_that_ends_takes_its_batches_with_it_and_holds_up_no_other() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let url = format!("redis://{}", silent.local_addr().expect("it is bound"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime can be had");
+        let batches = runtime.block_on(async {
+            let client = Client::open(url).expect("this is a URL");
+            let config = ConnectionManagerConfig::new();
+            let connection = ConnectionManager::new_lazy_with_config(client, config);
+            let connection = Connection::from(connection.expect("nothing is connected yet"));
+            let batches = Arc::new(Batches::new(connection, Arc::new(LearnedClock::new())));
+            for id in 0..3 {
+                let batches = Arc::clone(&batches);
+                tokio::spawn(async move { batches.send(request(id)).await.is_ok() });
+                // Sent one by one, until enough is under way.
+                tokio::task::yield_now().await;
+                tokio::task::yield_now().await;
+            }
+            batches
+        });
+        assert!(!batches.lock().may_leave(), "enough is under way");
+        drop(runtime);
+        assert!(batches.lock().may_leave(), "nothing is under way");
+        assert!(batches.lock().look_after(), "and nobody looks after those who wait");
     }
 }

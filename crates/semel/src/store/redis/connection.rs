@@ -48,6 +48,7 @@ pub struct Connection(Arc<Shared>);
 struct Shared {
     current: Mutex<Current>,
     source: Source,
+    is_cluster: bool,
 }
 
 /// The connection in use.
@@ -112,7 +113,9 @@ impl From<ClusterConnection> for Connection {
 
 impl Connection {
     fn new(kind: Kind, source: Source) -> Self {
-        Self(Arc::new(Shared { current: Mutex::new(Current { kind, silence: Silence::new() }), source }))
+        let is_cluster = matches!(kind, Kind::Cluster(_));
+        let current = Mutex::new(Current { kind, silence: Silence::new() });
+        Self(Arc::new(Shared { current, source, is_cluster }))
     }
 
     pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
@@ -146,10 +149,7 @@ impl Connection {
     }
 
     pub(super) fn is_cluster(&self) -> bool {
-        match self.lock().kind {
-            Kind::Server(_) => false,
-            Kind::Cluster(_) => true,
-        }
+        self.0.is_cluster
     }
 }
 

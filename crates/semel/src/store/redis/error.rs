@@ -76,7 +76,8 @@ fn judge_server(kind: ServerErrorKind, detail: &str) -> (StoreErrorKind, &'stati
         | ServerErrorKind::MasterDown => (Unavailable, "the server is not ready"),
         ServerErrorKind::ReadOnly => (Refused, "this is a read-only replica: connect to the primary"),
         ServerErrorKind::NoPerm => {
-            (Refused, "the user may not: allow it `+get +set +time +eval +evalsha` on the prefix's keys")
+            let remedy = "the user may not: allow it `+get +mget +set +msetnx +time +eval +evalsha` on the prefix's keys";
+            (Refused, remedy)
         }
         ServerErrorKind::Moved | ServerErrorKind::Ask => {
             (Misconfigured, "this is a node of a cluster: use `RedisStore::connect_cluster`")

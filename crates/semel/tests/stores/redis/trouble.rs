@@ -104,6 +104,24 @@ async fn a_user_without_permission_is_told_which() {
 }
 
 #[tokio::test]
+async fn the_permissions_that_are_named_are_enough() {
+    let locked = Server::start(&["--user", "locked", "on", ">secret", "~semel:*", "+time"]);
+    let url = |server: &Server, user: &str| format!("redis://{user}:secret@127.0.0.1:{}", server.port);
+    let (_, text) = claim(&RedisStore::connect(&url(&locked, "locked")).await.unwrap()).await;
+    let named = text.split('`').nth(1).unwrap();
+    let words = ["--user", "named", "on", ">secret", "~semel:*"].into_iter().chain(named.split(' '));
+    let server = Server::start(&words.collect::<Vec<_>>());
+    let once = Once::new(RedisStore::connect(&url(&server, "named")).await.unwrap());
+    for expected in [1, 1] {
+        let call = once.call("permitted", 1).run(async |_| Ok(1));
+        assert_eq!(call.await.unwrap(), expected);
+    }
+    once.forget(&Key::new("permitted", 1).unwrap(), "ann", "a test").await.unwrap();
+    let foreign = RedisStore::connect(&url(&server, "named")).await.unwrap().with_prefix("other").unwrap();
+    assert_eq!(claim(&foreign).await.0, StoreErrorKind::Refused, "other prefixes are not ours");
+}
+
+#[tokio::test]
 async fn what_others_wrote_under_our_names_is_reported_and_left_alone() {
     let server = Server::start(&[]);
     let store = RedisStore::connect(&server.url()).await.unwrap();
@@ -119,33 +137,6 @@ async fn what_others_wrote_under_our_names_is_reported_and_left_alone() {
         let error = Once::new(store.clone()).call_key(key.clone()).run(async |_| Ok(())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Store, "{command}");
     }
-}
-
-/// Calls that come at the same time go to the server together.
-#[tokio::test(flavor = "multi_thread")]
-async fn one_foreign_name_among_many_spoils_no_other_call() {
-    let server = Server::start(&[]);
-    let store = RedisStore::connect(&server.url()).await.unwrap();
-    let once = Once::new(store.clone());
-    let done = Key::new("many", 1).unwrap();
-    once.call_key(done.clone()).run(async |_| Ok(99)).await.unwrap();
-    let foreign = store.name(&Key::new("many", 2).unwrap());
-    server.ask::<()>(&format!("SADD {foreign} member")).await.unwrap();
-    let calls: Vec<_> = (0..200)
-        .map(|id| {
-            let once = once.clone();
-            tokio::spawn(async move { once.call("many", id).run(async |_| Ok(id)).await })
-        })
-        .collect();
-    for (id, call) in (0..).zip(calls) {
-        match (id, call.await.unwrap()) {
-            (1, kept) => assert_eq!(kept.unwrap(), 99, "it was done before"),
-            (2, error) => assert_eq!(error.unwrap_err().kind(), ErrorKind::Store),
-            (_, value) => assert_eq!(value.unwrap(), id),
-        }
-    }
-    let members: Vec<String> = server.ask(&format!("SMEMBERS {foreign}")).await.unwrap();
-    assert_eq!(members, ["member"], "what is foreign is left alone");
 }
 
 #[tokio::test]
