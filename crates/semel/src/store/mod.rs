@@ -24,5 +24,14 @@ pub mod redis;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(
+    feature = "postgres",
+    feature = "sqlite",
+    feature = "redis",
+    feature = "nats",
+    feature = "dynamodb",
+    feature = "firestore"
+))]
+mod unreadable;
 
 pub use memory::MemoryStore;

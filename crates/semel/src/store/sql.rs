@@ -1,21 +1,21 @@
 //! What the SQL stores share: the table's names, rows as records, and requests on their way to a connection.
 
-mod document;
+pub(super) mod document;
 mod lanes;
 mod schema;
 mod table;
 
-pub(super) use document::{document, number};
 pub(super) use lanes::{Lane, Lanes};
 pub(super) use schema::Schema;
 pub(super) use table::Table;
 
+use super::unreadable::unreadable;
 use semel_core::{
     fence::Fence,
     key::Key,
     record::{Record, Stored},
     store::{StoreError, StoreErrorKind, Swap},
-    wire::{self, WireError},
+    wire,
 };
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -66,13 +66,8 @@ impl Change {
 
 /// The record that a row of this key holds.
 pub(super) fn stored(store: &'static str, key: &Key, row: &Row) -> Result<Stored, StoreError> {
-    let record = wire::decode_record(key, &row.record).map_err(|error| {
-        let kind = match error {
-            WireError::Newer { .. } => StoreErrorKind::Misconfigured,
-            _ => StoreErrorKind::Corrupt,
-        };
-        StoreError::new(kind, store, format!("reading the record of `{key}`")).because(error)
-    })?;
+    let record = wire::decode_record(key, &row.record)
+        .map_err(|error| unreadable(store, format!("reading the record of `{key}`"), error))?;
     Ok(Stored { fence: fence(store, row.fence)?, record })
 }
 

@@ -3,6 +3,7 @@
 //! It does not talk to DynamoDB.
 
 use super::{STORE, TTL_MARGIN};
+use crate::store::unreadable::unreadable;
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use semel_core::{
     fence::Fence,
@@ -10,7 +11,7 @@ use semel_core::{
     record::{Record, Stored},
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
-    wire::{self, WireError},
+    wire,
 };
 use std::collections::HashMap;
 
@@ -107,7 +108,8 @@ impl Layout {
         let fence = fence.and_then(Fence::new).ok_or_else(|| self.foreign(&self.fence, "a fence"))?;
         let bytes = item.get(&self.record).and_then(|it| it.as_b().ok());
         let bytes = bytes.ok_or_else(|| self.foreign(&self.record, "a record"))?;
-        let record = wire::decode_record(key, bytes.as_ref()).map_err(|error| self.unreadable(error))?;
+        let record = wire::decode_record(key, bytes.as_ref())
+            .map_err(|error| unreadable(STORE, format!("read a record of table `{}`", self.table), error))?;
         Ok(Stored { fence, record })
     }
 
@@ -118,15 +120,6 @@ impl Layout {
             self.table
         );
         StoreError::new(StoreErrorKind::Corrupt, STORE, context)
-    }
-
-    fn unreadable(&self, error: WireError) -> StoreError {
-        let kind = match error {
-            WireError::Newer { .. } => StoreErrorKind::Misconfigured,
-            // Non-exhaustive: whatever else is wrong with the bytes, they are not what was written.
-            _ => StoreErrorKind::Corrupt,
-        };
-        StoreError::new(kind, STORE, format!("read a record of table `{}`", self.table)).because(error)
     }
 }
 

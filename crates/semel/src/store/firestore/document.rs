@@ -3,6 +3,7 @@
 //! It does not talk to Firestore.
 
 use super::{STORE, TTL_MARGIN, moment};
+use crate::store::unreadable::unreadable;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use semel_core::{
     fence::Fence,
@@ -10,7 +11,7 @@ use semel_core::{
     record::{Record, Stored},
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
-    wire::{self, WireError},
+    wire,
 };
 use serde_json::{Value, json};
 
@@ -97,7 +98,8 @@ impl Place {
                 "its field `record` is none, so something else wrote it; use a collection of its own",
             )
         })?;
-        let record = wire::decode_record(key, &bytes).map_err(|error| self.undecodable(error))?;
+        let doing = || format!("read a record of collection `{}`", self.collection);
+        let record = wire::decode_record(key, &bytes).map_err(|error| unreadable(STORE, doing(), error))?;
         Ok(Stored { fence, record })
     }
 
@@ -110,16 +112,6 @@ impl Place {
     fn corrupt(&self, what: &str) -> StoreError {
         let context = format!("read a document of collection `{}`: {what}", self.collection);
         StoreError::new(StoreErrorKind::Corrupt, STORE, context)
-    }
-
-    fn undecodable(&self, error: WireError) -> StoreError {
-        let kind = match error {
-            WireError::Newer { .. } => StoreErrorKind::Misconfigured,
-            // Non-exhaustive: whatever else is wrong with the bytes, they are not what was written.
-            _ => StoreErrorKind::Corrupt,
-        };
-        let context = format!("read a record of collection `{}`", self.collection);
-        StoreError::new(kind, STORE, context).because(error)
     }
 
     pub(super) fn setup_gcloud(&self) -> String {

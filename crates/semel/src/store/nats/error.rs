@@ -53,11 +53,7 @@ pub(super) fn undecided() -> StoreError {
 
 /// A record's bytes that cannot be read.
 pub(super) fn unreadable(error: WireError) -> StoreError {
-    let kind = match error {
-        WireError::Newer { .. } => Misconfigured,
-        _ => Corrupt,
-    };
-    StoreError::new(kind, STORE, "read a record").because(error)
+    crate::store::unreadable::unreadable(STORE, "read a record", error)
 }
 
 fn trouble(doing: &str, verdict: Verdict, error: impl StdError + Send + Sync + 'static) -> StoreError {

@@ -8,14 +8,17 @@ use super::{
 };
 use crate::{
     repository::{Document, Documents, Put, Version},
-    store::sql::{self, Table},
+    store::sql::{
+        Table,
+        document::{self, Request, Row, Rows, Statements, Value},
+    },
 };
 use semel_core::{
     BoxFuture,
     key::Key,
     store::{StoreError, StoreErrorKind},
 };
-use sqlx::{AssertSqlSafe, Row, Sqlite, SqlitePool, sqlite::SqliteRow};
+use sqlx::{AssertSqlSafe, Row as _, SqlitePool, sqlite::SqliteRow};
 use std::{fmt, sync::Arc};
 
 /// Documents of repositories in a table of SQLite. Cheap to clone.
@@ -40,14 +43,6 @@ pub struct SqliteDocuments {
     statements: Arc<Statements>,
 }
 
-struct Statements {
-    load: String,
-    insert: String,
-    update: String,
-}
-
-type Query<'q> = sqlx::query::Query<'q, Sqlite, sqlx::sqlite::SqliteArguments>;
-
 impl SqliteDocuments {
     /// Uses this table, which must be there, if the pool's commits survive a power cut.
     pub async fn open(pool: SqlitePool, table: &str) -> Result<Self, StoreError> {
@@ -56,9 +51,8 @@ impl SqliteDocuments {
         Settings::read(&mut connection).await?.judged().accepted()?;
         schema::check(&mut connection, &schema::of_documents(&table)).await?;
         drop(connection);
-        let documents = Self { pool, statements: Arc::new(Statements::new(&table)) };
-        let look = AssertSqlSafe(format!("{} LIMIT 0", documents.statements.load));
-        documents.fetch("looking at the table of documents", sqlx::query(look).bind(&[0_u8][..])).await?;
+        let documents = Self { pool, statements: Arc::new(statements(&table)) };
+        document::look(&documents).await?;
         Ok(documents)
     }
 
@@ -81,56 +75,46 @@ impl SqliteDocuments {
     pub fn schema_sql(table: &str) -> Result<String, StoreError> {
         Ok(schema::of_documents(&Table::new(STORE, None, Some(table))?).sql())
     }
+}
 
-    async fn fetch(&self, doing: &str, query: Query<'_>) -> Result<Option<SqliteRow>, StoreError> {
+impl Rows for SqliteDocuments {
+    const STORE: &'static str = STORE;
+    type Row = SqliteRow;
+
+    fn statements(&self) -> &Statements {
+        &self.statements
+    }
+
+    async fn fetch(&self, request: Request<'_>) -> Result<Option<SqliteRow>, StoreError> {
         let mut connection = writer::acquire(&self.pool).await?;
-        query.fetch_optional(&mut *connection).await.map_err(|error| refused(doing, error))
+        let query = sqlx::query(AssertSqlSafe(request.text.to_owned()));
+        let query = request.values.into_iter().fold(query, |query, value| match value {
+            Value::Bytes(bytes) => query.bind(bytes),
+            Value::Number(number) => query.bind(number),
+            Value::Text(text) => query.bind(text),
+        });
+        let fetched = query.fetch_optional(&mut *connection).await;
+        fetched.map_err(|error| refused(request.doing, error))
     }
 
-    async fn found(&self, key: &Key) -> Result<Option<Document>, StoreError> {
-        let query = sqlx::query(AssertSqlSafe(self.statements.load.clone()));
-        let row = self.fetch("loading a document", query.bind(&key.identity().as_bytes()[..])).await?;
-        row.map(|row| document(key, &row)).transpose()
-    }
-
-    async fn written(
-        &self,
-        key: &Key,
-        expected: Option<Version>,
-        document: &Document,
-    ) -> Result<Put, StoreError> {
-        let text = if expected.is_some() { &self.statements.update } else { &self.statements.insert };
-        let (identity, writer) = (&key.identity().as_bytes()[..], document.writer.to_be_bytes());
-        let query = sqlx::query(AssertSqlSafe(text.clone()))
-            .bind(identity)
-            .bind(sql::number(document.version))
-            .bind(&writer[..])
-            .bind(&document.json);
-        let query = match expected {
-            Some(version) => query.bind(sql::number(version)),
-            None => query.bind(key.scope()).bind(key.id()),
-        };
-        match self.fetch("writing a document", query).await? {
-            Some(_) => Ok(Put::Written),
-            None => self.found(key).await.map(Put::Lost),
-        }
+    fn read(row: &SqliteRow) -> Result<Row, StoreError> {
+        let read = || Ok(Row { version: row.try_get(0)?, writer: row.try_get(1)?, body: row.try_get(2)? });
+        read().map_err(|error| told("reading a document", error))
     }
 }
 
-impl Statements {
-    fn new(table: &Table) -> Self {
-        let table = table.records();
-        Self {
-            load: format!("SELECT version, writer, body FROM {table} WHERE identity = ?1"),
-            insert: format!(
-                "INSERT INTO {table} (identity, version, writer, body, collection, id) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (identity) DO NOTHING RETURNING version"
-            ),
-            update: format!(
-                "UPDATE {table} SET version = ?2, writer = ?3, body = ?4 \
-                 WHERE identity = ?1 AND version = ?5 RETURNING version"
-            ),
-        }
+fn statements(table: &Table) -> Statements {
+    let table = table.records();
+    Statements {
+        load: format!("SELECT version, writer, body FROM {table} WHERE identity = ?1"),
+        insert: format!(
+            "INSERT INTO {table} (identity, version, writer, body, collection, id) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (identity) DO NOTHING RETURNING version"
+        ),
+        update: format!(
+            "UPDATE {table} SET version = ?2, writer = ?3, body = ?4 \
+             WHERE identity = ?1 AND version = ?5 RETURNING version"
+        ),
     }
 }
 
@@ -144,16 +128,9 @@ fn refused(doing: &str, error: sqlx::Error) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, STORE, context).because(error)
 }
 
-fn document(key: &Key, row: &SqliteRow) -> Result<Document, StoreError> {
-    let read = || Ok::<_, sqlx::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
-    let (version, writer, json): (i64, Vec<u8>, String) =
-        read().map_err(|error| told("reading a document", error))?;
-    sql::document(STORE, key, version, &writer, json)
-}
-
 impl Documents for SqliteDocuments {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Document>, StoreError>> {
-        Box::pin(self.found(key))
+        Box::pin(document::load(self, key))
     }
 
     fn put<'a>(
@@ -162,7 +139,7 @@ impl Documents for SqliteDocuments {
         expected: Option<Version>,
         document: &'a Document,
     ) -> BoxFuture<'a, Result<Put, StoreError>> {
-        Box::pin(self.written(key, expected, document))
+        Box::pin(document::put(self, key, expected, document))
     }
 }
 
