@@ -32,7 +32,8 @@ Commands:
                      starts the servers that tests of the stores need, and runs the command beside them; without
                      one, prints where they are, and keeps them until it is interrupted
   tidy               house rules that no compiler checks
-  sabotage [name]    switches on every seeded bug in turn, or the one of this name, and demands that a test fails
+  sabotage [name | --without …]
+                     switches on every seeded bug in turn, or the one of this name, and demands that a test fails
   bench embedded …   measures the embedded store; what follows is passed on (`--help` lists it)
   bench service      measures what the tower layer adds to a call, on the memory store
   bench http …       measures what `Idempotency-Key` costs an axum route; what follows is passed on (`--help` lists it)
@@ -50,8 +51,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
-        ["test"] => test::run(Vec::new()),
-        ["test", "--without", list] => Kind::parse_list(list).and_then(test::run),
+        ["test"] => test::run(&[]),
+        ["test", "--without", list] => Kind::parse_list(list).and_then(|without| test::run(&without)),
         ["stores"] => stores::run(Vec::new()),
         ["clients"] => clients::run(),
         ["stores", "--without", list] => Kind::parse_list(list).and_then(stores::run),
@@ -60,8 +61,11 @@ fn main() -> ExitCode {
         }
         ["servers", ref command @ ..] => servers::run(&[], command),
         ["tidy"] => tidy::run(),
-        ["sabotage"] => sabotage::run(None),
-        ["sabotage", name] => sabotage::run(Some(name)),
+        ["sabotage"] => sabotage::run(None, &[]),
+        ["sabotage", "--without", list] => {
+            Kind::parse_list(list).and_then(|without| sabotage::run(None, &without))
+        }
+        ["sabotage", name] => sabotage::run(Some(name), &[]),
         ["bench", "embedded", ref rest @ ..] => bench::embedded(rest),
         ["bench", "service", ref rest @ ..] => bench::service(rest),
         ["bench", "http", ref rest @ ..] => bench::http(rest),

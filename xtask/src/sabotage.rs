@@ -3,10 +3,13 @@
 //! 1. The tests are built once with the bugs in them, all switched off, and must then pass.
 //! 2. A bug counts as caught only if at least one of the tests named for it ran and failed.
 //! 3. A filter that matches no test is a fault of the list, not a success.
+//! 4. A bug that is named after a server is tried beside that server. If that was left out, so is the bug, and that
+//!    is said.
 //!
 //! It does not judge tests by how many bugs they catch: one is enough.
 
 use crate::{
+    servers::{Kind, Servers},
     shell::{Captured, Failure, capture, cargo, run as run_command, target, works},
     steps::seconds,
 };
@@ -22,14 +25,15 @@ use std::{
 const TESTS_FAILED: i32 = 100;
 const NO_TESTS: i32 = 4;
 
-pub(crate) fn run(name: Option<&str>) -> Result<(), Failure> {
-    let chosen = choose(name)?;
+pub(crate) fn run(name: Option<&str>, without: &[Kind]) -> Result<(), Failure> {
+    let mut chosen = choose(name)?;
     if !works(&mut cargo(&["nextest", "--version"])) {
         return Err(Failure::usage(
             "`cargo nextest` is missing\nhint: `cargo install --locked cargo-nextest`",
         ));
     }
-    let built = Built::new()?;
+    let servers = beside(&mut chosen, without)?;
+    let built = Built::new(&chosen, &servers)?;
     baseline(&built, &chosen)?;
     let mut missed = Vec::new();
     for bug in &chosen {
@@ -57,8 +61,29 @@ fn choose(name: Option<&str>) -> Result<Vec<&'static Sabotage>, Failure> {
     }
 }
 
+/// Starts the servers that these bugs need, and leaves out the bugs whose server is.
+fn beside(chosen: &mut Vec<&Sabotage>, without: &[Kind]) -> Result<Servers, Failure> {
+    let is_needed = |it: &Kind| chosen.iter().any(|bug| server_of(bug) == Some(*it)) && !without.contains(it);
+    let unneeded: Vec<_> = Kind::ALL.into_iter().filter(|it| !is_needed(it)).collect();
+    let servers = Servers::start(&unneeded)?;
+    chosen.retain(|bug| {
+        let lacking = server_of(bug).filter(|it| unneeded.contains(it) || servers.missing().contains(it));
+        if let Some(kind) = lacking {
+            println!("LEFT OUT: `{}`, which needs {}", bug.name, kind.name());
+        }
+        lacking.is_none()
+    });
+    Ok(servers)
+}
+
+/// The server that a bug is tried beside, if it needs one: it is named after it.
+fn server_of(bug: &Sabotage) -> Option<Kind> {
+    let (first, _) = bug.name.split_once('_')?;
+    Kind::ALL.into_iter().find(|it| it.name() == first)
+}
+
 /// With every bug switched off the tests pass: only then does a failure tell something.
-fn baseline(built: &Built, chosen: &[&Sabotage]) -> Result<(), Failure> {
+fn baseline(built: &Built<'_>, chosen: &[&Sabotage]) -> Result<(), Failure> {
     let mut filters: Vec<_> = chosen.iter().map(|it| it.caught_by).collect();
     filters.sort_unstable();
     filters.dedup();
@@ -68,20 +93,24 @@ fn baseline(built: &Built, chosen: &[&Sabotage]) -> Result<(), Failure> {
 }
 
 /// The tests, built with the bugs in them.
-struct Built {
+struct Built<'a> {
     binaries: PathBuf,
     metadata: PathBuf,
+    servers: &'a Servers,
 }
 
-impl Built {
-    fn new() -> Result<Self, Failure> {
-        // Of the stores, those that need no server.
-        const FEATURES: &str = "semel-core/__sabotage,semel/axum,semel/jmespath,semel/seal,semel/sqlite";
-        let features = ["--workspace", "--features", FEATURES];
+impl<'a> Built<'a> {
+    fn new(chosen: &[&Sabotage], servers: &'a Servers) -> Result<Self, Failure> {
+        // Of the stores, those that need no server, and those that bugs were chosen of.
+        let is_chosen = |it: &Kind| chosen.iter().any(|bug| server_of(bug) == Some(*it));
+        let stores = Kind::ALL.into_iter().filter(is_chosen).map(|it| format!("semel/{}", it.name()));
+        let fixed = "semel-core/__sabotage,semel/axum,semel/jmespath,semel/seal,semel/sqlite".to_owned();
+        let features = [fixed].into_iter().chain(stores).collect::<Vec<_>>().join(",");
+        let features = ["--workspace", "--features", &features];
         let list = ["nextest", "list", "--list-type", "binaries-only", "--message-format", "json"];
         let binaries = keep("sabotage-binaries.json", cargo(&list).args(features))?;
         let metadata = keep("sabotage-metadata.json", &mut cargo(&["metadata", "--format-version", "1"]))?;
-        Ok(Self { binaries, metadata })
+        Ok(Self { binaries, metadata, servers })
     }
 
     /// Runs the tests that match one of the filters.
@@ -91,6 +120,7 @@ impl Built {
         for filter in filters {
             command.args(["-E", filter]);
         }
+        command.envs(self.servers.variables());
         command
     }
 }
@@ -183,6 +213,14 @@ mod tests {
         assert_eq!(verdict(4, ""), Verdict::NothingRan);
         assert!(matches!(verdict(100, "no such line"), Verdict::Unclear { .. }));
         assert!(matches!(verdict(101, "error: could not compile"), Verdict::Unclear { .. }));
+    }
+
+    #[test]
+    fn a_bug_is_tried_beside_the_server_that_it_is_named_after() {
+        let server = |name| server_of(&Sabotage { name, breaks: "", caught_by: "" });
+        assert_eq!(server("nats_revision_ignored"), Some(Kind::Nats));
+        assert_eq!(server("sqlite_fence_ignored"), None);
+        assert_eq!(server("fingerprint_ignored"), None);
     }
 
     #[test]

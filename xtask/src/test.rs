@@ -14,9 +14,9 @@ use crate::{
     tidy,
 };
 
-pub(crate) fn run(without: Vec<Kind>) -> Result<(), Failure> {
+pub(crate) fn run(without: &[Kind]) -> Result<(), Failure> {
     let has_nextest = tools()?;
-    let store_tests = StoreTests::without(without);
+    let store_tests = StoreTests::without(without.to_vec());
     let mut steps = Steps::default();
     steps.step("fmt", || run_command(&mut cargo(&["fmt", "--all", "--check"])));
     steps.step("tidy", tidy::run);
@@ -40,7 +40,7 @@ pub(crate) fn run(without: Vec<Kind>) -> Result<(), Failure> {
         run_command(cargo(&["doc", "--quiet"]).args(all).env("RUSTDOCFLAGS", "-D warnings"))
     });
     steps.step("examples", examples);
-    steps.step("sabotage", || sabotage::run(None));
+    steps.step("sabotage", || sabotage::run(None, without));
     let verdict = steps.finish();
     store_tests.say_what_was_left_out();
     verdict

@@ -4,6 +4,7 @@
 //! 2. With it, the bug named by the environment variable `SEMEL_SABOTAGE` is live, and no other.
 //! 3. Every name stands in [`ALL`], with the invariant it breaks; the test command runs each and demands
 //!    that a test fails.
+//! 4. A bug that is found on a server is named after it, as in `nats_…`: so the test command knows what to start.
 
 /// The name of a seeded bug, and what it breaks.
 pub struct Sabotage {
@@ -253,6 +254,61 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::stores) & test(/^sqlite::/)",
     },
     Sabotage {
+        name: "postgres_fence_ignored",
+        breaks: "every write names the fence it expects",
+        caught_by: "binary_id(semel::stores) & test(/^postgres::[a-z_]*$/)",
+    },
+    Sabotage {
+        name: "nats_revision_ignored",
+        breaks: "every write names the fence it expects",
+        caught_by: "binary_id(semel::stores) & test(/^nats::nats_keeps/)",
+    },
+    Sabotage {
+        name: "nats_unfinished_expires",
+        breaks: "an unfinished record never expires",
+        caught_by: "binary_id(semel::stores) & test(/^nats::the_server_expires/)",
+    },
+    Sabotage {
+        name: "dynamodb_fence_ignored",
+        breaks: "every write names the fence it expects",
+        caught_by: "binary_id(semel::stores) & test(/^dynamodb::[a-z_]*$/)",
+    },
+    Sabotage {
+        name: "dynamodb_unfinished_expires",
+        breaks: "an unfinished record never expires",
+        caught_by: "binary_id(semel::stores) & test(/^dynamodb::items::/)",
+    },
+    Sabotage {
+        name: "firestore_fence_ignored",
+        breaks: "every write names the fence it expects",
+        caught_by: "binary_id(semel::stores) & test(/^firestore::[a-z_]*$/)",
+    },
+    Sabotage {
+        name: "firestore_equal_write_keeps_fence",
+        breaks: "a write is told apart from an equal one before it",
+        caught_by: "binary_id(semel::stores) & test(/^firestore::/)",
+    },
+    Sabotage {
+        name: "redis_key_twice_in_a_batch",
+        breaks: "a batch holds a key once",
+        caught_by: "package(semel) & test(redis::gathering::)",
+    },
+    Sabotage {
+        name: "redis_batches_without_end",
+        breaks: "whoever comes while enough is under way gathers",
+        caught_by: "package(semel) & test(redis::gathering::)",
+    },
+    Sabotage {
+        name: "redis_answer_in_any_order",
+        breaks: "an answer that could be misread as a success is none",
+        caught_by: "package(semel) & test(redis::script::)",
+    },
+    Sabotage {
+        name: "redis_lost_batch_is_awaited",
+        breaks: "a runtime that ends takes its batches with it, and holds up no other",
+        caught_by: "package(semel) & test(redis::batch::)",
+    },
+    Sabotage {
         name: "transactional_outcome_skipped",
         breaks: "an outcome commits with the user's own rows",
         caught_by: "binary_id(semel::stores) & test(/^transactions::sqlite/)",
@@ -426,26 +482,6 @@ pub const ALL: &[Sabotage] = &[
         name: "lambda_fifo_goes_on",
         breaks: "a message is not run before one of its group that failed",
         caught_by: "binary_id(semel::lambda) & test(records::)",
-    },
-    Sabotage {
-        name: "redis_key_twice_in_a_batch",
-        breaks: "a batch holds a key once",
-        caught_by: "package(semel) & test(redis::gathering::)",
-    },
-    Sabotage {
-        name: "redis_batches_without_end",
-        breaks: "whoever comes while enough is under way gathers",
-        caught_by: "package(semel) & test(redis::gathering::)",
-    },
-    Sabotage {
-        name: "redis_answer_in_any_order",
-        breaks: "an answer that could be misread as a success is none",
-        caught_by: "package(semel) & test(redis::script::)",
-    },
-    Sabotage {
-        name: "redis_lost_batch_is_awaited",
-        breaks: "a runtime that ends takes its batches with it, and holds up no other",
-        caught_by: "package(semel) & test(redis::batch::)",
     },
 ];
 

@@ -50,6 +50,7 @@ use semel_core::{
     fence::Fence,
     key::Key,
     record::{Record, Stored},
+    sabotage::is_on,
     store::{Store, StoreError, Swap},
     time::{Clock, Timestamp},
     wire,
@@ -164,9 +165,12 @@ impl NatsStore {
         expected: u64,
         record: &Encoded,
     ) -> Result<Option<Fence>, StoreError> {
-        let message = PublishMessage::build()
-            .payload(record.bytes.clone().into())
-            .expected_last_subject_sequence(expected);
+        let message = PublishMessage::build().payload(record.bytes.clone().into());
+        let message = if is_on("nats_revision_ignored") {
+            message
+        } else {
+            message.expected_last_subject_sequence(expected)
+        };
         let message = match record.life {
             Some(life) => message.ttl(life),
             None => message,
@@ -196,6 +200,7 @@ impl Encoded {
     fn new(key: &Key, record: &Record, now: Timestamp) -> Self {
         let left = record.expires_at.since(now);
         // Whole seconds, and never too few.
+        let left = if is_on("nats_unfinished_expires") { left.min(EXPIRY_MARGIN) } else { left };
         let life = (left < LIFE_MAX).then(|| left + EXPIRY_MARGIN + Duration::from_secs(1));
         Self { bytes: wire::encode(key, record), life }
     }

@@ -9,6 +9,7 @@ use semel_core::{
     fence::Fence,
     key::Key,
     record::{Record, Stored},
+    sabotage::is_on,
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
     wire,
@@ -94,6 +95,9 @@ impl Layout {
                 names: name(&self.partition_key),
                 values: None,
             },
+            Some(_) if is_on("dynamodb_fence_ignored") => {
+                Condition { expression: "attribute_exists(#it)", names: name(&self.fence), values: None }
+            }
             Some(fence) => Condition {
                 expression: "#it = :expected",
                 names: name(&self.fence),
@@ -125,6 +129,9 @@ impl Layout {
 
 /// When DynamoDB may remove it, in seconds since the epoch, rounded up; `None` if it never expires.
 fn ttl(record: &Record) -> Option<u64> {
+    if is_on("dynamodb_unfinished_expires") {
+        return Some((record.updated_at + TTL_MARGIN).as_millis().div_ceil(1_000));
+    }
     let is_finite = record.expires_at != Timestamp::NEVER;
     is_finite.then(|| (record.expires_at + TTL_MARGIN).as_millis().div_ceil(1_000))
 }

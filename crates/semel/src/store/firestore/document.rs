@@ -9,6 +9,7 @@ use semel_core::{
     fence::Fence,
     key::Key,
     record::{Record, Stored},
+    sabotage::is_on,
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
     wire,
@@ -51,9 +52,11 @@ impl Place {
     pub(super) fn commit(&self, key: &Key, expected: Option<Fence>, record: &Record) -> Option<Value> {
         let precondition = match expected {
             None => json!({ "exists": false }),
+            Some(_) if is_on("firestore_fence_ignored") => json!({ "exists": true }),
             Some(fence) => json!({ "updateTime": moment::written(fence.get())? }),
         };
-        let after = expected.map_or(0, Fence::get);
+        let after =
+            if is_on("firestore_equal_write_keeps_fence") { 0 } else { expected.map_or(0, Fence::get) };
         let mut fields = json!({
             "record": { "bytesValue": STANDARD.encode(wire::encode(key, record)) },
             "after": { "integerValue": after.to_string() },

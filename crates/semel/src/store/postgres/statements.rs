@@ -14,7 +14,10 @@ use crate::store::{
     offset::LearnedClock,
     sql::{Change, Row, Swapped, Table},
 };
-use semel_core::time::{Clock, Timestamp};
+use semel_core::{
+    sabotage::is_on,
+    time::{Clock, Timestamp},
+};
 use sqlx::{AssertSqlSafe, PgConnection, Row as _, postgres::PgRow};
 use std::{sync::Arc, time::Duration};
 
@@ -58,10 +61,11 @@ impl Statements {
              SELECT fence, NULL::bytea AS record, {NOW_MS} AS now FROM won \
              UNION ALL SELECT fence, record, {NOW_MS} FROM found"
         );
+        let guard = if is_on("postgres_fence_ignored") { "(fence = $5 OR TRUE)" } else { "fence = $5" };
         let replace = format!(
             "WITH bound AS MATERIALIZED (SELECT {bound}) \
              UPDATE {records} SET fence = {fence}, status = $2, expires_at = $3, record = $4 FROM bound \
-             WHERE identity = $1 AND fence = $5 RETURNING fence, NULL::bytea AS record, {NOW_MS} AS now"
+             WHERE identity = $1 AND {guard} RETURNING fence, NULL::bytea AS record, {NOW_MS} AS now"
         );
         let expired = format!("expires_at <= $1 AND expires_at < {}", i64::MAX);
         let purge = format!(
