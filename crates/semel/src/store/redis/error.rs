@@ -37,11 +37,7 @@ pub(super) fn corrupt(what: &str) -> StoreError {
 
 /// A record's bytes that cannot be read.
 pub(super) fn unreadable(error: WireError) -> StoreError {
-    let kind = match error {
-        WireError::Newer { .. } => StoreErrorKind::Misconfigured,
-        _ => StoreErrorKind::Corrupt,
-    };
-    StoreError::new(kind, STORE, "read a record").because(error)
+    crate::store::unreadable::unreadable(STORE, "read a record", error)
 }
 
 /// The kind of trouble, and its remedy.
