@@ -119,10 +119,12 @@ impl<'a> Batch<'a> {
         let (mut owners, mut caused) = (Vec::new(), Vec::new());
         for (item, place) in (1..).zip(places) {
             let change = &changes[*place];
-            rows.push(&change.after, sends_events);
+            // Causes are accepted in the order of their changes, so one that has any is not put off.
+            let sends_event = sends_events || !change.causes.is_empty();
+            rows.push(&change.after, sends_event);
             expected.push(change.expected.get().cast_signed());
             // An execution without an event needs none to be sent.
-            sends.push(sends_events || change.after.event.is_none());
+            sends.push(sends_event || change.after.event.is_none());
             for (index, cause) in change.causes.iter().enumerate() {
                 causes.push(cause, true);
                 owners.push(item);

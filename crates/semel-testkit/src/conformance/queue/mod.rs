@@ -90,6 +90,7 @@ rules![
     ordering::a_lapsed_head_is_taken_over_before_those_behind_it,
     ordering::a_redriven_one_takes_its_old_place,
     ordering::a_cause_with_an_order_stands_behind_the_others,
+    ordering::causes_stand_in_the_order_of_their_changes,
     ordering::one_that_is_accepted_anew_goes_to_the_end,
     listing::what_is_not_there_is_not_found,
     listing::every_filter_finds_exactly_what_matches,

@@ -1,7 +1,7 @@
 //! Rules about executions that must not overtake each other.
 
 use super::sample::{
-    Bench, HOUR, MINUTE, claim, completed, demand, failed, fence_of, fresh_holder, names, parked, pending,
+    Bench, HOUR, MINUTE, change, claim, completed, demand, failed, fence_of, fresh_holder, names, parked, pending,
     redriven,
 };
 use semel_core::{
@@ -149,6 +149,26 @@ pub async fn a_cause_with_an_order_stands_behind_the_others(queue: &dyn Queue) {
     assert!(matches!(written[..], [Written::Won(_)]));
     bench.accept_new(&bench.ordered("fourth", "order-7")).await;
     for id in ["second", "third", "fourth"] {
+        let it = hand_out(&bench, id).await;
+        bench.overwrite(it.fence, &completed(&it.value, bench.now() + HOUR)).await;
+    }
+}
+
+/// What the changes of a batch cause stands in the order of the changes, whatever else they change.
+pub async fn causes_stand_in_the_order_of_their_changes(queue: &dyn Queue) {
+    let bench = Bench::new(queue);
+    let [edited, other] = [bench.due("edited"), bench.due("other")];
+    let [edited, other] = [bench.accept_new(&edited).await, bench.accept_new(&other).await];
+    let causing = |before: &Fenced<Execution>, after: &Execution, id: &str| Change {
+        causes: vec![bench.ordered(id, "order-7")],
+        ..change(before.fence, &failed(after, Reason::Fatal, bench.now() + HOUR))
+    };
+    let with_another_event = Execution { event: Some(b"edited".as_slice().into()), ..edited.value.clone() };
+    let changes =
+        [causing(&edited, &with_another_event, "first"), causing(&other, &other.value, "second")];
+    let written = bench.write(&changes).await;
+    assert!(matches!(written[..], [Written::Won(_), Written::Won(_)]));
+    for id in ["first", "second"] {
         let it = hand_out(&bench, id).await;
         bench.overwrite(it.fence, &completed(&it.value, bench.now() + HOUR)).await;
     }
