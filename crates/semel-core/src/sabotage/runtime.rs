@@ -151,7 +151,7 @@ pub(super) const ALL: &[Sabotage] = &[
     Sabotage {
         name: "postgres_queue_leaves_two_in_front",
         breaks: "a redriven execution takes its old place in its line",
-        caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::long_walks/)",
+        caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::postgres_keeps_every_rule/)",
     },
     Sabotage {
         name: "postgres_queue_guesses",

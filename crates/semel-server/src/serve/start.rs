@@ -22,6 +22,7 @@ use semel_runtime::{Runtime, StartError, deliver::Deliver};
 use std::{
     io,
     net::SocketAddr,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -132,9 +133,7 @@ impl Server {
         following.abort();
         let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
-        let calls: u32 = inside.ingest.runtime.status().iter().map(|it| it.in_flight).sum();
-        info!(calls, "no more events are taken: finishing calls");
-        let all_settled = inside.ingest.runtime.shutdown(left).await;
+        let all_settled = finish(&inside.ingest.runtime, left).await;
         if let Some(admin) = admin {
             admin.abort();
         }
@@ -143,6 +142,22 @@ impl Server {
             info!("stopped");
         } else {
             warn!(patience = ?patience, "stopped with work under way: it is taken over when its leases lapse");
+        }
+    }
+}
+
+/// How often it is said that calls are still being finished.
+const STILL_FINISHING: Duration = Duration::from_secs(1);
+
+/// Finishes what is under way until the deadline, and says that it does. Whether everything was finished.
+async fn finish(runtime: &Runtime, deadline: Duration) -> bool {
+    let calls = || runtime.status().iter().map(|it| it.in_flight).sum::<u32>();
+    info!(calls = calls(), "no more events are taken: finishing calls");
+    let mut finished = pin!(runtime.shutdown(deadline));
+    loop {
+        tokio::select! {
+            all_settled = &mut finished => return all_settled,
+            () = tokio::time::sleep(STILL_FINISHING) => info!(calls = calls(), "still finishing calls"),
         }
     }
 }

@@ -71,6 +71,7 @@ async fn told_to_stop_it_finishes_what_is_under_way() {
     server.program.signal("TERM");
     let finishing = server.program.event("no more events are taken: finishing calls");
     assert_eq!(finishing["calls"], 1);
+    assert_eq!(server.program.event("still finishing calls")["calls"], 1);
     gate.open(1);
     assert!(server.program.ended().success());
     server.program.event("stopped");
