@@ -12,6 +12,7 @@ mod forward;
 mod neighbour;
 mod store;
 
+use mimalloc::MiMalloc;
 use neighbour::{Neighbour, own};
 use semel_server::bench::{
     load::{Load, Make, Sent, send},
@@ -28,6 +29,10 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::runtime::{Builder, Runtime};
+
+/// As the program has it; the forwarder, the function and the sender have the same.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
