@@ -118,9 +118,7 @@ pub fn begin(now: Timestamp, found: Option<&Stored>, call: &Call, terms: &Terms)
     let next = record.attempts.saturating_add(1);
     let margin = if is_on("margin_ignored") { Duration::ZERO } else { terms.margin };
     match &record.state {
-        State::Completed(_) | State::Failed { .. } => {
-            Decision::Replay(record.status())
-        }
+        State::Completed(_) | State::Failed { .. } => Decision::Replay(record.status()),
         State::Pending { .. } => again(Entry::Retried, next),
         // Not if it must be reported: a restarted holder cannot tell whether its effect happened, either.
         State::InProgress { holder, on_lapse: OnLapse::Rerun, .. } if *holder == call.holder => {

@@ -427,8 +427,7 @@ fn is_list(parts: &[Encoded<'_>], bytes_max: usize) -> bool {
 fn is_part((tag, content): &Encoded<'_>) -> bool {
     match tag {
         0 => content.is_empty(),
-        1 => std::str::from_utf8(content)
-            .is_ok_and(is_text),
+        1 => std::str::from_utf8(content).is_ok_and(is_text),
         2 => widened(content).is_some_and(|number| shortest(&number) == *content),
         3 => *content == [0] || *content == [1],
         4 => !content.is_empty(),

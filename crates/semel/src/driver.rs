@@ -195,7 +195,9 @@ impl Driver {
             at = replied_at;
             match result {
                 Ok(Swap::Won(fence)) => return (Written::Won(fence), at),
-                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => return (Written::Won(it.fence), at),
+                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => {
+                    return (Written::Won(it.fence), at);
+                }
                 Ok(Swap::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
                 Ok(Swap::Lost(_)) => return (Written::Superseded, at),
                 Err(error) if error.kind() == StoreErrorKind::Refused && has_body(record) => {

@@ -137,14 +137,7 @@ impl Lease {
         Self::held(granted, How::Unprotected, false, 1, Held { fence, record, in_doubt: None, since }, since)
     }
 
-    fn held(
-        granted: Granted,
-        how: How,
-        waited: bool,
-        attempt: u32,
-        held: Held,
-        begun_at: Duration,
-    ) -> Self {
+    fn held(granted: Granted, how: How, waited: bool, attempt: u32, held: Held, begun_at: Duration) -> Self {
         let inner = Inner {
             granted,
             how,

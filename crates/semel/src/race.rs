@@ -36,15 +36,15 @@ pub(crate) async fn within<F: Future>(clock: &dyn Clock, until: Duration, future
 
 /// The future's output, unless it takes longer than this from when it was first seen to wait.
 #[cfg(feature = "http")]
-pub(crate) async fn within_time<F: Future>(clock: &dyn Clock, time: Duration, future: F) -> Option<F::Output> {
+pub(crate) async fn within_time<F: Future>(
+    clock: &dyn Clock,
+    time: Duration,
+    future: F,
+) -> Option<F::Output> {
     or_after(clock, || time, future).await
 }
 
-async fn or_after<F: Future>(
-    clock: &dyn Clock,
-    time: impl Fn() -> Duration,
-    future: F,
-) -> Option<F::Output> {
+async fn or_after<F: Future>(clock: &dyn Clock, time: impl Fn() -> Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut timer: Option<BoxFuture<'static, ()>> = None;
     poll_fn(|cx| {

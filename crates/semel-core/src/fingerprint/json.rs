@@ -374,3 +374,27 @@ impl Reader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte at every place of two words and a bit, among bytes that look like the marks but for a bit or two.
+    #[test]
+    fn eight_bytes_at_a_time_stop_where_one_at_a_time_do() {
+        let is_plain = |it: &u8| *it >= b' ' && *it != b'"' && *it != b'\\';
+        for filler in [b' ', b'!', b'#', b'[', b']', b'a', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
+            for place in 0..20 {
+                for byte in 0..=u8::MAX {
+                    let mut text = [filler; 20];
+                    text[place] = byte;
+                    let expected = text.iter().take_while(|it| is_plain(it)).count();
+                    assert_eq!(plain_bytes(&text), expected, "{byte:#x} at {place} among {filler:#x}");
+                }
+            }
+        }
+        for length in 0..20 {
+            assert_eq!(plain_bytes(&[b'a'; 20][..length]), length);
+        }
+    }
+}

@@ -53,6 +53,9 @@ pub(super) struct Attempt<S> {
     pub(super) service: S,
     pub(super) parts: Parts,
     pub(super) admitted: Admitted,
+    /// Empty until it was read.
+    pub(super) body: Bytes,
+    pub(super) trailers: Option<HeaderMap>,
 }
 
 impl<S> Attempt<S> {
@@ -60,8 +63,6 @@ impl<S> Attempt<S> {
     pub(super) async fn run<B>(
         self: Box<Self>,
         settings: Arc<Settings>,
-        body: Bytes,
-        trailers: Option<HeaderMap>,
     ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
         S: Service<Request<Body<B>>, Response: HttpResponse> + Send,
@@ -69,22 +70,25 @@ impl<S> Attempt<S> {
         B: http_body::Body,
         BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
     {
-        let call = self.call(&settings, &body);
+        // Boxed, since what comes after it would otherwise be kept in as much room.
         let begin = match settings.quota.as_deref() {
-            Some(quota) => boxed(settings.begin_within(quota, call, self.admitted.caller)).await,
-            None => call.begin().await.map_err(Refusal::Error),
+            Some(quota) => {
+                let call = self.call(&settings);
+                boxed(settings.begin_within(quota, call, self.admitted.caller)).await
+            }
+            None => boxed(self.call(&settings).begin()).await.map_err(Refusal::Error),
         };
         let lease = match begin {
             Ok(Begin::Run(lease)) => lease,
             Ok(begun) => return Ok(settings.not_run(begun)),
             Err(refusal) => return Ok(settings.told(&refusal)),
         };
-        settings.run(self, body, trailers, lease).await
+        settings.run(self, lease).await
     }
 
     /// What the request names, and what it asks for.
-    fn call(&self, settings: &Settings, body: &[u8]) -> Call {
-        let Self { parts, admitted: Admitted { key, caller }, .. } = self;
+    fn call(&self, settings: &Settings) -> Call {
+        let Self { parts, admitted: Admitted { key, caller }, body, .. } = self;
         let (method, route) = (parts.method.as_str(), settings.route_of(parts));
         let scope = [Named::new(&settings.service), Named::new(method), Named::new(&route)];
         // The caller stands with the id, so that the scope, which metrics are labelled by, is one of a few.
@@ -98,12 +102,12 @@ impl<S> Attempt<S> {
 }
 
 /// Calls the service. Not in an `async` block, which would keep room for the request beside the answer.
-fn call<S, B>(attempt: Box<Attempt<S>>, body: Bytes, trailers: Option<HeaderMap>) -> S::Future
+fn call<S, B>(attempt: Box<Attempt<S>>) -> S::Future
 where
     S: Service<Request<Body<B>>>,
     B: http_body::Body,
 {
-    let Attempt { mut service, parts, .. } = *attempt;
+    let Attempt { mut service, parts, body, trailers, .. } = *attempt;
     service.call(Request::from_parts(parts, Body::whole(body, trailers)))
 }
 
@@ -203,8 +207,6 @@ impl Settings {
     async fn run<S, B>(
         self: &Arc<Self>,
         mut attempt: Box<Attempt<S>>,
-        body: Bytes,
-        trailers: Option<HeaderMap>,
         lease: Lease,
     ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
@@ -218,7 +220,7 @@ impl Settings {
         let is_head = attempt.parts.method == Method::HEAD;
         let kept_open = CallLease::put(lent, self, is_head, &mut attempt.parts.extensions);
         let work = async {
-            let answer = call(attempt, body, trailers).await.map(HttpResponse::into_response);
+            let answer = call(attempt).await.map(HttpResponse::into_response);
             drop(kept_open);
             self.made(answer, is_head, &lender).await
         };

@@ -102,7 +102,9 @@ impl Kept {
         headers.iter().filter(move |(name, _)| {
             let is_length = is_head && **name == CONTENT_LENGTH;
             let is_cookie = **name == header::SET_COOKIE && sabotage::is_on("http_set_cookie_replayed");
-            is_length || is_cookie || (self.lists(name) && !(names_others && is_named_by_connection(headers, name)))
+            is_length
+                || is_cookie
+                || (self.lists(name) && !(names_others && is_named_by_connection(headers, name)))
         })
     }
 

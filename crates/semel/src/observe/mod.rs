@@ -134,16 +134,8 @@ pub(crate) enum End {
 
 impl End {
     /// As they are counted, in the order of their declaration.
-    const NAMES: [&'static str; 8] = [
-        "completed",
-        "failed",
-        "unknown",
-        "released",
-        "unconfirmed",
-        "superseded",
-        "lapsed",
-        "dropped",
-    ];
+    const NAMES: [&'static str; 8] =
+        ["completed", "failed", "unknown", "released", "unconfirmed", "superseded", "lapsed", "dropped"];
 
     fn as_str(self) -> &'static str {
         Self::NAMES[self as usize]

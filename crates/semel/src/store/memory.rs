@@ -44,7 +44,8 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Records {
-    by_identity: HashMap<Identity, Stored, Seeded>,
+    /// Boxed, so that the table stays small: it is looked up in many places, and copied when it grows.
+    by_identity: HashMap<Identity, Box<Stored>, Seeded>,
     /// The last fence issued, to whichever key.
     last: Option<Fence>,
 }
@@ -85,7 +86,7 @@ impl Records {
     fn swap(&mut self, key: &Key, expected: Option<Fence>, record: &Record, clock: &dyn Clock) -> Swap {
         let entry = self.by_identity.entry(*key.identity());
         let found = match &entry {
-            Entry::Occupied(found) => Some(found.get()),
+            Entry::Occupied(found) => Some(&**found.get()),
             Entry::Vacant(_) => None,
         };
         if found.map(|it| it.fence) != expected {
@@ -93,7 +94,13 @@ impl Records {
         }
         let fence = Fence::next(self.last, clock.now());
         self.last = Some(fence);
-        entry.insert_entry(Stored { fence, record: record.clone() });
+        let stored = Stored { fence, record: record.clone() };
+        match entry {
+            Entry::Occupied(mut found) => **found.get_mut() = stored,
+            Entry::Vacant(vacant) => {
+                vacant.insert(Box::new(stored));
+            }
+        }
         Swap::Won(fence)
     }
 
@@ -109,7 +116,7 @@ impl Records {
 
 impl Store for MemoryStore {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
-        Box::pin(ready(Ok(self.lock().by_identity.get(key.identity()).cloned())))
+        Box::pin(ready(Ok(self.lock().by_identity.get(key.identity()).map(|it| (**it).clone()))))
     }
 
     fn swap<'a>(
