@@ -102,6 +102,7 @@ impl<S> Attempt<S> {
 }
 
 /// Calls the service. Not in an `async` block, which would keep room for the request beside the answer.
+#[expect(clippy::boxed_local, reason = "it is moved out of its box here, and nowhere before")]
 fn call<S, B>(attempt: Box<Attempt<S>>) -> S::Future
 where
     S: Service<Request<Body<B>>>,
