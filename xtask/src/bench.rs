@@ -26,18 +26,34 @@ pub(crate) fn proxy(arguments: &[&str]) -> Result<(), Failure> {
     example("semel-server", "bench-proxy", arguments)
 }
 
+/// Measures `semel serve`, end to end, beside a forwarder that stores nothing.
+pub(crate) fn runtime(arguments: &[&str]) -> Result<(), Failure> {
+    example("semel-server", "bench-runtime", arguments)
+}
+
 /// Measures the SQL stores, beside plain SQL.
 pub(crate) fn sql(arguments: &[&str]) -> Result<(), Failure> {
-    on_server(Kind::Postgres, "postgres,sqlite", "bench-sql", arguments)
+    on_server(Kind::Postgres, "semel", "postgres,sqlite", "bench-sql", arguments)
 }
 
 /// Measures the Redis store, beside bare scripts.
 pub(crate) fn redis(arguments: &[&str]) -> Result<(), Failure> {
-    on_server(Kind::Redis, "redis", "bench-redis", arguments)
+    on_server(Kind::Redis, "semel", "redis", "bench-redis", arguments)
 }
 
-fn on_server(kind: Kind, features: &str, name: &str, arguments: &[&str]) -> Result<(), Failure> {
-    let build = ["--release", "--package", "semel", "--features", features, "--example", name];
+/// Measures the queue on PostgreSQL, beside plain SQL.
+pub(crate) fn queue_postgres(arguments: &[&str]) -> Result<(), Failure> {
+    on_server(Kind::Postgres, "semel-runtime", "postgres", "bench-queue-postgres", arguments)
+}
+
+fn on_server(
+    kind: Kind,
+    package: &str,
+    features: &str,
+    name: &str,
+    arguments: &[&str],
+) -> Result<(), Failure> {
+    let build = ["--release", "--package", package, "--features", features, "--example", name];
     // Built before the server is started: a compiler is no good neighbour.
     run(cargo(&["build"]).args(build))?;
     let without: Vec<_> = Kind::ALL.into_iter().filter(|it| *it != kind).collect();

@@ -38,8 +38,10 @@ Commands:
   bench service      measures what the tower layer adds to a call, on the memory store
   bench http …       measures what `Idempotency-Key` costs an axum route; what follows is passed on (`--help` lists it)
   bench proxy …      measures what `semel proxy` costs a request without a key, beside a minimal proxy
+  bench runtime …    measures `semel serve` end to end, beside a forwarder that stores nothing
   bench sql …        measures the SQL stores beside plain SQL: `sqlite`, `postgres`, `postgres-size`, or all
   bench redis        measures the Redis store beside bare scripts
+  bench queue-postgres …  measures the queue on PostgreSQL beside plain SQL: `steps`, `duplicates`, `size`, or all
   help               this text
 
 Options:
@@ -70,8 +72,10 @@ fn main() -> ExitCode {
         ["bench", "service", ref rest @ ..] => bench::service(rest),
         ["bench", "http", ref rest @ ..] => bench::http(rest),
         ["bench", "proxy", ref rest @ ..] => bench::proxy(rest),
+        ["bench", "runtime", ref rest @ ..] => bench::runtime(rest),
         ["bench", "sql", ref rest @ ..] => bench::sql(rest),
         ["bench", "redis", ref rest @ ..] => bench::redis(rest),
+        ["bench", "queue-postgres", ref rest @ ..] => bench::queue_postgres(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -2,7 +2,8 @@
 //!
 //! 1. Each feature passes the lints alone, and brings the crates of no other store.
 //! 2. The tests of all stores are one binary, run once beside all servers.
-//! 3. What was left out is said last, in capitals: a run without a server proves nothing about its store.
+//! 3. So are those of the queue on PostgreSQL, and of the program whose nodes share one: they are named `postgres::`.
+//! 4. What was left out is said last, in capitals: a run without a server proves nothing about its store.
 
 use crate::{
     servers::{Kind, Servers},
@@ -25,6 +26,10 @@ const STORES: [Store; 6] = [
     Store { feature: "dynamodb", servers: &[Kind::DynamoDb], crates: &["aws-"] },
     Store { feature: "firestore", servers: &[Kind::Firestore], crates: &["gcp-", "google-", "firestore"] },
 ];
+
+/// The tests of the queue, and of the program on it, that want PostgreSQL beside them.
+pub(crate) const QUEUES: &str =
+    "(binary_id(semel-runtime::it) | binary_id(semel-server::it)) & test(/(^|::)postgres::/)";
 
 /// The features of all stores, and what else is off unless asked for, as cargo wants them for the whole workspace.
 pub(crate) fn features() -> String {
@@ -95,7 +100,14 @@ impl StoreTests {
         command.args(["--features", &tested_features(&left_out)]).envs(servers.variables());
         // Most of their time they wait for a lease to lapse or a timeout to pass.
         command.args(["--test-threads", "8"]);
-        run_command(&mut command)
+        let stores = run_command(&mut command);
+        if left_out.contains(&Kind::Postgres) {
+            return stores;
+        }
+        let mut queues =
+            cargo(&["nextest", "run", "-p", "semel-runtime", "-p", "semel-server", "--test", "it"]);
+        queues.args(["--no-fail-fast", "--features", "semel-runtime/postgres", "-E", QUEUES]);
+        stores.and(run_command(queues.envs(servers.variables())))
     }
 
     /// Says loudly which servers the tests had to do without.

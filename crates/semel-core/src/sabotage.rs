@@ -104,6 +104,101 @@ pub const ALL: &[Sabotage] = &[
         caught_by: "package(semel-core) & test(execution::)",
     },
     Sabotage {
+        name: "acknowledged_before_durable",
+        breaks: "a sender is told what is durable",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "attempt_counted_after",
+        breaks: "an attempt is counted before its function is called",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "settled_without_fence",
+        breaks: "whoever was superseded writes nothing",
+        caught_by: "package(semel-runtime) & (test(sim::few_seeds) | test(engine::lost::))",
+    },
+    Sabotage {
+        name: "started_late",
+        breaks: "a node that was frozen after a claim starts nothing",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "forwarded_apart",
+        breaks: "a dead letter and its forwarding are one write",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "dead_letter_not_forwarded",
+        breaks: "a dead letter goes on where its function says",
+        caught_by: "package(semel-runtime) & test(engine::dead_letters::)",
+    },
+    Sabotage {
+        name: "refusal_ignored",
+        breaks: "what was claimed too late or too often is not tried",
+        caught_by: "package(semel-runtime) & test(engine::delivery::)",
+    },
+    Sabotage {
+        name: "own_accept_not_recognised",
+        breaks: "an accept whose answer was lost is recognised",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "own_write_not_recognised",
+        breaks: "a write whose answer was lost is recognised",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "lost_claim_forgotten",
+        breaks: "a claim whose answer was lost is found by its holder",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "panic_not_caught",
+        breaks: "a panic is a failed attempt, and nobody else's",
+        caught_by: "package(semel-runtime) & test(engine::here::)",
+    },
+    Sabotage {
+        name: "stopped_without_handing_back",
+        breaks: "what a stopped runtime does not finish is handed back",
+        caught_by: "package(semel-runtime) & test(engine::stop::)",
+    },
+    Sabotage {
+        name: "storm_reaches_the_queue",
+        breaks: "duplicates of what runs are answered from memory",
+        caught_by: "package(semel-runtime) & test(engine::crowd::)",
+    },
+    Sabotage {
+        name: "redrive_swallowed",
+        breaks: "a redrive starts an execution again",
+        caught_by: "package(semel-runtime) & test(engine::control::)",
+    },
+    Sabotage {
+        name: "reload_resumes",
+        breaks: "a paused function stays paused through a reload",
+        caught_by: "package(semel-runtime) & test(engine::control::)",
+    },
+    Sabotage {
+        name: "breaker_never_heals",
+        breaks: "a target that is back is found again",
+        caught_by: "package(semel-runtime) & test(engine::gate::)",
+    },
+    Sabotage {
+        name: "fresh_starved",
+        breaks: "a backlog leaves half of the places to fresh events",
+        caught_by: "package(semel-runtime) & test(engine::crowd::)",
+    },
+    Sabotage {
+        name: "no_ramp",
+        breaks: "a target that came back is not run over",
+        caught_by: "package(semel-runtime) & test(engine::gate::)",
+    },
+    Sabotage {
+        name: "budget_without_reserve",
+        breaks: "a function that hangs leaves the others their reserve",
+        caught_by: "package(semel-runtime) & test(engine::gate::)",
+    },
+    Sabotage {
         name: "unready_clone_is_called",
         breaks: "the service that was polled ready is the one that is called",
         caught_by: "binary_id(semel::proof) & test(service::)",
@@ -562,6 +657,76 @@ pub const ALL: &[Sabotage] = &[
         name: "outcome_header_ignored",
         breaks: "what the function says goes before its status",
         caught_by: "package(semel-runtime) & test(verdict::)",
+    },
+    Sabotage {
+        name: "ingest_lets_anybody_in",
+        breaks: "who sends is known before anything else is looked at",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::sources::credentials/)",
+    },
+    Sabotage {
+        name: "ingest_fetches_keys_each_time",
+        breaks: "keys are fetched at most once a minute, whoever asks",
+        caught_by: "package(semel-server) & test(/what_is_not_there_is_asked_for_once_a_minute/)",
+    },
+    Sabotage {
+        name: "ingest_believes_lengths",
+        breaks: "a body is cut at its limit, whatever its length was said to be",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::hostile::bodies_are_limited/)",
+    },
+    Sabotage {
+        name: "ingest_waits_for_bodies",
+        breaks: "a body comes at its rate or is not waited for",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::hostile::who_is_slow/)",
+    },
+    Sabotage {
+        name: "ingest_batch_hides_refusals",
+        breaks: "a batch of which something was refused is no success",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::events::a_batch/)",
+    },
+    Sabotage {
+        name: "serve_reloads_in_part",
+        breaks: "a file is taken as a whole or not at all",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::reload::a_wrong_file/)",
+    },
+    Sabotage {
+        name: "serve_has_one_side",
+        breaks: "with an address of its own, the rest is not where events are",
+        caught_by: "package(semel-server) & test(/with_an_address_of_its_own/)",
+    },
+    Sabotage {
+        name: "serve_stops_at_once",
+        breaks: "what is under way is finished when the server is told to stop",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::stop::told_to_stop_it_finishes/)",
+    },
+    Sabotage {
+        name: "reaches_every_function",
+        breaks: "a source reaches the functions that it may, and no others",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::events::functions_take/)",
+    },
+    Sabotage {
+        name: "api_any_host",
+        breaks: "a name that somebody pointed here is misdirected",
+        caught_by: "binary_id(semel-server::it) & test(/^api::hostile::a_name_that_was/)",
+    },
+    Sabotage {
+        name: "api_any_origin",
+        breaks: "what a browser sends for another site changes nothing",
+        caught_by: "binary_id(semel-server::it) & test(/^api::hostile::other_sites/)",
+    },
+    Sabotage {
+        name: "api_guesses_free",
+        breaks: "whoever guesses tokens has to wait",
+        caught_by: "binary_id(semel-server::it) & test(/^api::door::whoever_is_not_known/)",
+    },
+    Sabotage {
+        name: "api_roles_ignored",
+        breaks: "a role does what it includes and nothing else",
+        caught_by: "binary_id(semel-server::it) & test(/^api::door::a_role_does/)",
+    },
+    Sabotage {
+        name: "api_refusals_unwritten",
+        breaks: "who tried what a role does not include is in the audit log",
+        caught_by: "binary_id(semel-server::it) & test(/^api::door::who_changed_what/)",
     },
 ];
 

@@ -49,7 +49,9 @@ impl<O: Owner> Engine<O> {
         if state.tail.end() + frame::own_length(bytes.len()) as u32 > self.options.segment_bytes {
             self.roll(&mut state)?;
         }
+        // Counted after the file it goes into was begun: what stands at the front of that is what came before.
         state.push(&Frame::Own { bytes: &bytes });
+        state.owner.replay_own(&bytes).expect("what an owner writes it reads");
         drop(state);
         self.sync()
     }

@@ -32,7 +32,8 @@ pub(crate) trait Owner: Default + Send + Sync + 'static {
     /// A value was read from the journal; `None` if it makes no sense.
     fn replay(&mut self, payload: &[u8]) -> Option<Self::Note>;
 
-    /// Bytes of the owner's own were read from the journal, which is read from the newest file back.
+    /// Bytes of the owner's own were read from the journal, which is read from the newest file back, or have just
+    /// been written there.
     fn replay_own(&mut self, bytes: &[u8]) -> Option<()>;
 
     /// The part of a value that its note is made of.
@@ -62,8 +63,8 @@ pub(crate) trait Owner: Default + Send + Sync + 'static {
     /// The value was removed from the journal.
     fn removed(&mut self, half: u128, entry: &Entry<Self::Note>);
 
-    /// Buckets are about to be removed, and with them so many values of these; gives what to write down first.
-    fn buckets_go(&mut self, names: Vec<String>, values: Tally) -> Vec<u8>;
+    /// What to write down before these buckets are removed, and with them so many values.
+    fn buckets_go(&self, names: Vec<String>, values: Tally) -> Vec<u8>;
 
     /// They were removed.
     fn buckets_gone(&mut self);

@@ -56,10 +56,10 @@ const RESERVE_PART: u64 = 16;
 
 /// Executions in a directory of this machine, for one process at a time. Durable; see the crate's documentation.
 pub struct EmbeddedQueue {
-    engine: Arc<Engine<Index>>,
+    pub(crate) engine: Arc<Engine<Index>>,
     bytes_max: u64,
     // Before the lock, so that the last bytes are on disk when another process may come.
-    _workers: Workers<Index>,
+    _workers: Option<Workers<Index>>,
     _lock: Arc<File>,
 }
 
@@ -122,7 +122,19 @@ impl EmbeddedQueue {
     ) -> Result<Self, StoreError> {
         let engine = Arc::new(Engine::open(disk, clock, options)?);
         let workers = Workers::start(&engine).map_err(disk_error("start its threads"))?;
-        Ok(Self { engine, bytes_max, _workers: workers, _lock: lock })
+        Ok(Self { engine, bytes_max, _workers: Some(workers), _lock: lock })
+    }
+
+    /// Without threads: nothing is synced or moved but by whoever tests it.
+    #[cfg(test)]
+    pub(crate) fn idle(
+        disk: Arc<dyn Disk>,
+        lock: Arc<File>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let engine = Arc::new(Engine::open(disk, clock, options)?);
+        Ok(Self { engine, bytes_max: u64::MAX, _workers: None, _lock: lock })
     }
 
     /// How many executions are found through the journal, and how many rows stand in SQLite files.
@@ -154,7 +166,7 @@ impl EmbeddedQueue {
     }
 
     /// What was found, as an execution.
-    fn shown(identity: &Identity, value: &Value) -> Result<Fenced<Execution>, StoreError> {
+    pub(crate) fn shown(identity: &Identity, value: &Value) -> Result<Fenced<Execution>, StoreError> {
         Ok(Fenced { fence: value.fence, value: card::decode(identity, &value.payload)? })
     }
 

@@ -269,7 +269,7 @@ impl Owner for Records {
         Vec::new()
     }
     fn removed(&mut self, _: u128, _: &Entry<()>) {}
-    fn buckets_go(&mut self, _: Vec<String>, _: Tally) -> Vec<u8> {
+    fn buckets_go(&self, _: Vec<String>, _: Tally) -> Vec<u8> {
         Vec::new()
     }
     fn buckets_gone(&mut self) {}

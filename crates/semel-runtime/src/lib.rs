@@ -2,12 +2,18 @@
 //!
 //! It has no command line and no HTTP server of its own.
 
+pub mod control;
 pub mod deliver;
 pub mod engine;
 pub mod function;
 pub mod queue;
 
-pub use engine::{Builder, Entry, FunctionStatus, FunctionsError, Receipt, Refused, Runtime, Taken, Totals};
+pub use control::{Action, AuditEntry, BulkOptions, Job, JobState, Operated, Progress};
+pub use engine::{
+    Answered, Builder, CallOutcome, Called, Entry, FunctionStatus, FunctionsError, Receipt, Refused, Runtime,
+    StartError, Taken, Totals,
+};
 pub use function::{
-    Aim, Attempted, Content, DeadLetter, Function, FunctionName, Handle, HandleError, InvalidName, KeyRule, Rate, handler,
+    Aim, Attempted, Content, DeadLetter, Function, FunctionName, Handle, HandleError, InvalidName, KeyRule,
+    Rate, handler,
 };

@@ -1,6 +1,8 @@
 //! The `semel` program, as a library: what its commands share.
 //!
+//! - [`api`]: what operators ask of `semel serve`.
 //! - [`cli`]: what was typed, and what it means; [`exit`]: how a command ends.
+//! - [`bench`]: traffic to measure by.
 //! - [`config`]: the file.
 //! - [`listen`]: connections in, requests out.
 //! - [`proxy`]: `semel proxy`.
@@ -10,8 +12,11 @@
 //!
 //! Applications use the crate `semel` instead.
 
+pub mod api;
+pub mod bench;
 pub mod cli;
 pub mod config;
+pub(crate) mod demo;
 pub mod exit;
 pub mod ingest;
 pub mod listen;

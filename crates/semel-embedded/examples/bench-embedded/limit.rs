@@ -108,6 +108,23 @@ impl Log {
     }
 }
 
+impl Log {
+    /// Appends values as they are, and waits until they are on disk.
+    pub(crate) async fn append_bytes(&self, values: &[Vec<u8>]) {
+        let (waiter, durable) = oneshot::channel();
+        {
+            let mut state = self.shared.state.lock().expect("nobody panicked");
+            for value in values {
+                state.pending.extend(crc32fast::hash(value).to_le_bytes());
+                state.pending.extend(value);
+            }
+            state.waiters.push(waiter);
+        }
+        self.shared.wanted.notify_one();
+        durable.await.expect("the syncer answers");
+    }
+}
+
 impl Drop for Log {
     fn drop(&mut self) {
         self.shared.state.lock().expect("nobody panicked").is_closed = true;

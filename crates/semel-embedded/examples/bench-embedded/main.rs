@@ -7,6 +7,7 @@
 mod limit;
 mod load;
 mod machine;
+mod queue;
 
 use limit::Log;
 use load::{Clocked, Load};
@@ -19,7 +20,8 @@ use std::{
 };
 
 const HELP: &str = "\
-usage: bench-embedded [--keys N,N,…] [--callers N,N,…] [--seconds S] [--rounds R] [--directory PATH]
+usage: bench-embedded queue …, which measures the queue (`bench-embedded queue --help`), or
+       bench-embedded [--keys N,N,…] [--callers N,N,…] [--seconds S] [--rounds R] [--directory PATH]
 
   --keys       how many live keys the store holds   (default 100000,1000000,10000000)
   --callers    how many callers at the same time    (default 1,64,512)
@@ -42,12 +44,16 @@ fn main() {
     {
         fill_and_abort(Path::new(directory), number(from), number(to));
     }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime can be built");
+    if let Some(("queue", rest)) = words.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return runtime.block_on(queue::bench(rest));
+    }
     let arguments = parse(&words).unwrap_or_else(|message| {
         eprintln!("error: {message}\n\n{HELP}");
         std::process::exit(2);
     });
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("a runtime can be built").block_on(bench(&arguments));
+    runtime.block_on(bench(&arguments));
 }
 
 fn number(word: &str) -> u64 {

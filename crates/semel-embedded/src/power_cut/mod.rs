@@ -8,6 +8,7 @@
 
 mod disk;
 mod oracle;
+mod queue;
 
 use crate::{
     engine::{Applied, Change, Engine, Options},

@@ -337,17 +337,11 @@ impl Owner for Index {
         self.forgotten(half, entry);
     }
 
-    fn buckets_go(&mut self, names: Vec<String>, values: Tally) -> Vec<u8> {
+    fn buckets_go(&self, names: Vec<String>, values: Tally) -> Vec<u8> {
         let executions = values.into_iter().filter_map(|((function, code), count)| {
             Some((Arc::from(function), Code::new(u8::try_from(code).ok()?)?, count))
         });
-        let executions: Vec<(Arc<str>, Code, u64)> = executions.collect();
-        for (function, code, count) in &executions {
-            let function = self.function(function);
-            self.functions[function as usize].totals.purge(*code, *count);
-        }
-        self.gone.extend(names.iter().cloned());
-        Own::Gone { buckets: names, executions }.to_bytes()
+        Own::Gone { buckets: names, executions: executions.collect() }.to_bytes()
     }
 
     fn buckets_gone(&mut self) {

@@ -12,22 +12,22 @@
 
 use super::{
     attempt::{Attempt, attempt},
-    engine::{Engine, Stage, locked},
     gate::share::Kind,
     gather::BATCH_BYTES_MAX,
     place::Place,
     receipt::{Entry, RETRY_AFTER, Receipt, Refused, Taken},
     settle::Settled,
+    shared::{Engine, Stage, locked},
     table::{Moment, lease},
 };
 use crate::function::{Function, route::route};
+use http::HeaderMap;
 use semel_core::{
     execution::{Arrival, Execution, claimed},
     queue::{Accepted, BATCH_MAX, Fenced, Queue},
     record::Status,
     sabotage::is_on,
     store::StoreError,
-    time::Clock,
 };
 use semel_events::event::Event;
 use std::{mem, sync::Arc, time::Duration};
@@ -45,11 +45,34 @@ struct Coming {
     slot: (usize, usize),
     /// The place that was taken for it, if it is written as claimed, and the event.
     start: Option<(Place, Event)>,
-    report: Option<oneshot::Sender<Settled>>,
+    /// Who waits for what becomes of it.
+    called: Option<oneshot::Sender<Entering>>,
+}
+
+/// An execution that is there already, with what a new one would have had.
+pub(crate) struct Existing {
+    pub(crate) found: Fenced<Execution>,
+    pub(crate) place: Place,
+    pub(crate) event: Event,
+}
+
+/// What becomes of an execution that somebody waits for.
+pub(crate) enum Entering {
+    /// It runs; its end will be told.
+    Started(oneshot::Receiver<Settled>),
+    /// It is there already. The place that was taken for it is handed over.
+    Duplicate(Box<Existing>),
+    /// The queue could not tell.
+    Lost(Arc<StoreError>),
 }
 
 /// Takes these events in.
-pub(crate) async fn accept(engine: &Arc<Engine>, events: &[Event]) -> Result<Vec<Receipt>, Refused> {
+pub(crate) async fn accept(
+    engine: &Arc<Engine>,
+    events: &[Event],
+    headers: &HeaderMap,
+    only: Option<&[Arc<str>]>,
+) -> Result<Vec<Receipt>, Refused> {
     if engine.stage() != Stage::Running {
         return Err(Refused::Stopping);
     }
@@ -61,8 +84,8 @@ pub(crate) async fn accept(engine: &Arc<Engine>, events: &[Event]) -> Result<Vec
     let mut receipts = Vec::with_capacity(events.len());
     let mut batches = Batches::default();
     for (index, event) in events.iter().enumerate() {
-        let matching = functions.iter().filter(|it| it.takes(event));
-        receipts.push(match route(event, matching) {
+        let matching = functions.iter().filter(|it| it.takes(event) && is_within(only, it));
+        receipts.push(match route(event, headers, matching) {
             Err(refused) => Receipt::Refused(refused),
             Ok(routed) if routed.is_empty() => Receipt::Unmatched,
             Ok(routed) => {
@@ -75,6 +98,11 @@ pub(crate) async fn accept(engine: &Arc<Engine>, events: &[Event]) -> Result<Vec
         });
     }
     write(engine, at, batches, receipts).await
+}
+
+/// Whether a function is one of those that may be reached.
+pub(crate) fn is_within(only: Option<&[Arc<str>]>, function: &Function) -> bool {
+    only.is_none_or(|it| it.contains(function.name.shared()) || is_on("reaches_every_function"))
 }
 
 /// What becomes of an arrival before the queue is asked: a duplicate of what runs here, or one more to be written.
@@ -97,23 +125,44 @@ fn enter(
         return Taken { function: name, id, entry };
     }
     let bytes = execution.event.as_ref().map_or(0, |it| it.len());
-    let place = place(engine, at, &execution, bytes);
-    let start = place.map(|place| (place, event.clone()));
-    let execution = if start.is_some() {
-        let until = at.now + lease(&function);
-        claimed(at.now, &execution, engine.chance.holder(), until).expect("it is due at once")
-    } else {
-        execution
-    };
-    batches.push(execution, bytes, Coming { function, slot, start, report: None });
+    let start = place(engine, at, &execution).map(|place| (place, event.clone()));
+    let execution = if start.is_some() { leased(engine, at, &execution, &function) } else { execution };
+    batches.push(execution, bytes, Coming { function, slot, start, called: None });
     // What it is, is known when the queue has answered.
     Taken { function: name, id, entry: Entry::New }
 }
 
-fn place(engine: &Arc<Engine>, at: Moment, execution: &Execution, bytes: usize) -> Option<Place> {
-    let name = &execution.function;
+/// The execution as claimed by this node.
+fn leased(engine: &Engine, at: Moment, execution: &Execution, function: &Function) -> Execution {
+    let until = at.now + lease(function);
+    let leased = claimed(at.now, execution, engine.chance.holder(), until).expect("it is due at once");
+    if is_on("attempt_counted_after") { Execution { attempts: 0, ..leased } } else { leased }
+}
+
+/// A place for a fresh execution, if there is one.
+pub(crate) fn place(engine: &Arc<Engine>, at: Moment, execution: &Execution) -> Option<Place> {
+    let (name, bytes) = (&execution.function, execution.event.as_ref().map_or(0, |it| it.len()));
     let is_admitted = engine.table().admit(at, name, bytes, execution.order.is_some());
     is_admitted.then(|| Place::of_taken(Arc::clone(engine), Arc::clone(name), Kind::Fresh, bytes))
+}
+
+/// Writes an execution that somebody waits for, in a place that was taken for it.
+pub(crate) fn enter_called(
+    engine: &Arc<Engine>,
+    function: Arc<Function>,
+    execution: &Execution,
+    event: Event,
+    place: Place,
+) -> oneshot::Receiver<Entering> {
+    let (called, entering) = oneshot::channel();
+    let at = engine.moment();
+    let bytes = execution.event.as_ref().map_or(0, |it| it.len());
+    let execution = leased(engine, at, execution, &function);
+    let mut batches = Batches::default();
+    let coming = Coming { function, slot: (0, 0), start: Some((place, event)), called: Some(called) };
+    batches.push(execution, bytes, coming);
+    let _told_otherwise = submit(engine, at, batches.last);
+    entering
 }
 
 fn note_repeat(engine: &Engine, execution: &Execution, is_same: bool) {
@@ -163,6 +212,9 @@ async fn write(
     mut receipts: Vec<Receipt>,
 ) -> Result<Vec<Receipt>, Refused> {
     let waiting: Vec<_> = batches.all().map(|batch| submit(engine, at, batch)).collect();
+    if is_on("acknowledged_before_durable") {
+        return Ok(receipts);
+    }
     for told in waiting {
         // The flight tells everybody, unless the runtime itself is gone.
         let entries = told
@@ -193,6 +245,9 @@ fn submit(
         let answers = match answers {
             Ok(answers) => answers,
             Err(error) => {
+                for called in comings.into_iter().filter_map(|it| it.called) {
+                    let _gone = called.send(Entering::Lost(Arc::clone(&error)));
+                }
                 let _gone = tell.send(Err(error));
                 return;
             }
@@ -216,43 +271,51 @@ fn entered(
     coming: Coming,
     answer: Accepted,
 ) -> Entry {
-    let Coming { function, start, report, .. } = coming;
+    let Coming { function, start, called, .. } = coming;
     let fence = match answer {
         Accepted::New(fence) => fence,
         Accepted::Duplicate(found) => {
             let is_same = found.value.fingerprint == execution.fingerprint;
             note_repeat(engine, &execution, is_same);
-            return Entry::again(&found.value, is_same, function.strict_mismatch);
+            let entry = Entry::again(&found.value, is_same, function.strict_mismatch);
+            if let (Some(called), Some((place, event))) = (called, start) {
+                let _gone =
+                    called.send(Entering::Duplicate(Box::new(Existing { found: *found, place, event })));
+            }
+            return entry;
         }
     };
     engine.table().count(&execution.function, |totals| {
         totals.accepted += 1;
         totals.accepted_claimed += u64::from(start.is_some());
     });
-    if let Some((place, event)) = start {
-        let held = Fenced { fence, value: execution };
-        let engine_of = Arc::clone(engine);
-        engine.tasks.spawn(attempt(Attempt {
-            engine: engine_of,
-            function,
-            place,
-            held,
-            event: Some(event),
-            began: at.monotonic,
-            report,
-        }));
-    } else if let Some(due_at) = execution.due_at()
-        && engine.table().note(&execution.function, due_at)
-    {
-        engine.wake.notify_one();
+    match start {
+        Some((place, event)) => {
+            let report = called.map(|called| {
+                let (report, settled) = oneshot::channel();
+                let _gone = called.send(Entering::Started(settled));
+                report
+            });
+            let held = Fenced { fence, value: execution };
+            let (began, event, engine_of) = (at.monotonic, Some(event), Arc::clone(engine));
+            let begun = Attempt { engine: engine_of, function, place, held, event, began, report };
+            engine.tasks.spawn(attempt(begun));
+        }
+        None => note_due(engine, &execution),
     }
     Entry::New
+}
+
+fn note_due(engine: &Engine, execution: &Execution) {
+    let should_look = execution.due_at().is_some_and(|at| engine.table().note(&execution.function, at));
+    if should_look {
+        engine.wake.notify_one();
+    }
 }
 
 /// Asks the queue to accept, again if it cannot tell, and recognises what it had accepted before.
 pub(crate) async fn accept_in(
     queue: Arc<dyn Queue>,
-    clock: Arc<dyn Clock>,
     executions: Vec<Execution>,
 ) -> Result<Vec<Accepted>, StoreError> {
     let mut tries = 1;
@@ -263,7 +326,7 @@ pub(crate) async fn accept_in(
             Err(error) if tries == TRIES_MAX || !error.is_transient() => return Err(error),
             Err(error) => tracing::warn!(%error, tries, "events could not be stored"),
         }
-        clock.sleep(PAUSE * tries).await;
+        queue.clock().sleep(PAUSE * tries).await;
         tries += 1;
     }
 }

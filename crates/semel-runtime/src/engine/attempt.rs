@@ -11,14 +11,15 @@
 
 use super::{
     caught::caught,
-    engine::{Engine, Stage, locked},
     flying::Known,
     place::Place,
     settle::{MARGIN, Settled, settle},
+    shared::{Engine, Stage, locked},
     table::{LEASE_SLACK, Moment, lease},
     verdict::{Ended, Heard, ended},
 };
 use crate::{
+    control::pause_by_runtime,
     deliver::{Answer, Stage as Awaited},
     function::{Aim, Function, dispatch},
 };
@@ -89,6 +90,9 @@ pub(crate) async fn attempt(attempt: Attempt) {
             let left = (began + lease(&function)).saturating_sub(engine.clock.monotonic());
             let ended = call(&engine, &function, &held, event, deadline, left).await;
             place.heard(ended.health);
+            if ended.stops {
+                stop(&engine, &function, &ended.input);
+            }
             ended.input
         }
     };
@@ -98,6 +102,13 @@ pub(crate) async fn attempt(attempt: Attempt) {
     if let Some(report) = report {
         let _gone = report.send(settled);
     }
+}
+
+/// The function wants no more events: it is paused.
+fn stop(engine: &Arc<Engine>, function: &Arc<Function>, said: &Input) {
+    let why = if let Input::Reject { error } = said { error.clone() } else { String::new() };
+    let (engine_of, function) = (Arc::clone(engine), Arc::clone(function));
+    engine.tasks.spawn(async move { pause_by_runtime(&engine_of, function.name.as_str(), &why).await });
 }
 
 /// Calls the function, for as long as it may take, unless the runtime stops.
@@ -114,12 +125,11 @@ async fn call(
         Err(error) => return Ended::unheard(Input::Reject { error }),
     };
     let timeout = function.policy.timeout();
-    let mut stage = engine.stage.subscribe();
     let heard = tokio::select! {
         biased;
         heard = caught(ask(engine, function, held, event, deadline)) => heard,
         () = engine.clock.sleep(timeout + GRACE) => Ok(Heard::Answer(Answer::TimedOut(Awaited::Head))),
-        _ = stage.wait_for(|it| *it == Stage::Interrupting) => {
+        () = engine.raised(Stage::Interrupting) => {
             let error = "interrupted: the runtime was stopped".to_owned();
             return Ended::unheard(Input::Fail { error, retry_after: Some(lease_left) });
         }
@@ -144,7 +154,7 @@ async fn ask(
     let timeout = function.policy.timeout();
     match &function.aim {
         Aim::Url(target) => {
-            let delivery = dispatch::delivery(function, target, &event, &attempted, timeout);
+            let delivery = dispatch::delivery(function, target, &event, &attempted, engine.clock.now());
             drop(event);
             Heard::Answer(engine.deliver.deliver(delivery).await)
         }

@@ -1,5 +1,6 @@
 //! A future whose panic is a value.
 
+use semel_core::sabotage::is_on;
 use std::{
     any::Any,
     future::Future,
@@ -16,6 +17,7 @@ pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Stri
     std::future::poll_fn(move |context| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),
+            Err(panic) if is_on("panic_not_caught") => std::panic::resume_unwind(panic),
             Err(panic) => Poll::Ready(Err(said(panic.as_ref()))),
         }
     })

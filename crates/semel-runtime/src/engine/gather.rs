@@ -124,11 +124,15 @@ async fn fly<T: Send + 'static, A: Send + 'static>(shared: Arc<Shared<T, A>>) {
         match (shared.call)(items).await {
             Ok(answers) => {
                 let mut answers = answers.into_iter();
-                told.into_iter().for_each(|(length, done)| done(Ok(answers.by_ref().take(length).collect())));
+                for (length, done) in told {
+                    done(Ok(answers.by_ref().take(length).collect()));
+                }
             }
             Err(error) => {
                 let error = Arc::new(error);
-                told.into_iter().for_each(|(_, done)| done(Err(Arc::clone(&error))));
+                for (_, done) in told {
+                    done(Err(Arc::clone(&error)));
+                }
             }
         }
     }

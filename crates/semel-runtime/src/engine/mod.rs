@@ -9,10 +9,10 @@
 
 mod accept;
 mod attempt;
+mod call;
 mod caught;
 mod chance;
 mod claim;
-mod engine;
 mod flying;
 mod forward;
 pub mod gate;
@@ -23,11 +23,14 @@ mod receipt;
 mod repeats;
 mod runtime;
 mod settle;
+mod shared;
 mod status;
 mod table;
 mod tasks;
 mod verdict;
 
+pub use call::{Answered, CallOutcome, Called};
 pub use receipt::{Entry, Receipt, Refused, Taken};
-pub use runtime::{Builder, FunctionsError, IN_FLIGHT_MAX, MEMORY_MAX, Runtime};
+pub use runtime::{Builder, FunctionsError, IN_FLIGHT_MAX, MEMORY_MAX, Runtime, StartError};
+pub(crate) use shared::{Engine, Stage, locked};
 pub use status::{FunctionStatus, Totals};

@@ -1,8 +1,8 @@
 //! A place that an attempt takes: given back when it is dropped, whatever happened.
 
 use super::{
-    engine::Engine,
     gate::{breaker::Health, share::Kind},
+    shared::Engine,
     table::GivenBack,
 };
 use std::{fmt, sync::Arc};

@@ -3,7 +3,7 @@
 //! 1. About every [`EVERY`], in small batches, with a pause after each: nobody who waits for the queue notices.
 //! 2. Nodes do it at different moments, by jitter.
 
-use super::engine::{Engine, Stage};
+use super::shared::{Engine, Stage};
 use std::{sync::Arc, time::Duration};
 
 /// How often.

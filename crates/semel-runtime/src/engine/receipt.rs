@@ -73,6 +73,12 @@ pub enum Refused {
         #[source]
         cause: Arc<semel_core::store::StoreError>,
     },
+    /// A function that takes the event is called in order, and cannot be called while the sender waits.
+    #[error("function `{function}` is called in order, and not while a sender waits")]
+    InOrder {
+        /// Which one.
+        function: Arc<str>,
+    },
     /// The runtime is being stopped.
     #[error("the runtime is being stopped")]
     Stopping,
@@ -83,7 +89,7 @@ impl Refused {
     pub const fn retry_after(&self) -> Duration {
         match self {
             Self::Busy { retry_after } | Self::Unavailable { retry_after, .. } => *retry_after,
-            Self::Stopping => RETRY_AFTER,
+            Self::Stopping | Self::InOrder { .. } => RETRY_AFTER,
         }
     }
 
@@ -91,7 +97,7 @@ impl Refused {
     pub fn store_error(&self) -> Option<StoreErrorKind> {
         match self {
             Self::Unavailable { cause, .. } => Some(cause.kind()),
-            Self::Busy { .. } | Self::Stopping => None,
+            Self::Busy { .. } | Self::InOrder { .. } | Self::Stopping => None,
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! A node that crashes forgets what it had not written: the numbers are for people, and nothing is decided by them.
 
-use super::engine::{Engine, Stage, locked};
+use super::shared::{Engine, Stage, locked};
 use semel_core::{
     execution::{ExecutionId, Input, Repeats, step},
     queue::{BATCH_MAX, Change, Fenced},

@@ -1,33 +1,30 @@
 //! The runtime, as its users have it.
 
 use super::{
-    accept::{accept, accept_in},
-    chance::Chance,
+    accept::accept,
+    call::{Called, call},
     claim::claim_due,
-    engine::{Engine, Stage, locked},
-    flying::Flying,
     forward::forwarder,
-    gather::Gather,
     purge::purge,
     receipt::{Receipt, Refused},
-    repeats::{Repeated, write_repeats},
+    repeats::write_repeats,
+    shared::{Engine, Parts, Stage, locked},
     status::FunctionStatus,
     table::Table,
-    tasks::Tasks,
 };
 use crate::{
+    control::{follow, load},
     deliver::Deliver,
-    function::{DeadLetter, Function, FunctionName},
+    function::{CONCURRENCY_MAX, DeadLetter, Function, FunctionName},
 };
-use semel_core::queue::{Counts, Queue};
-use semel_core::store::StoreError;
+use http::HeaderMap;
+use semel_core::{
+    queue::{Counts, Queue},
+    sabotage::is_on,
+    store::StoreError,
+};
 use semel_events::event::Event;
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use tokio::sync::{Notify, watch};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 /// Attempts at once on one node, if nobody said otherwise.
 pub const IN_FLIGHT_MAX: u32 = 1_024;
@@ -48,9 +45,23 @@ pub enum FunctionsError {
         /// Where to.
         to: FunctionName,
     },
+    /// More attempts at once than there can be.
+    #[error("the concurrency of function `{0}` is more than {CONCURRENCY_MAX}")]
+    Concurrency(FunctionName),
     /// A dead letter would come back.
     #[error("the dead letters of function `{0}` come back to it")]
     Loop(FunctionName),
+}
+
+/// Why a runtime does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its functions cannot be together.
+    #[error(transparent)]
+    Functions(#[from] FunctionsError),
+    /// Which of them are paused could not be read.
+    #[error("start the runtime")]
+    Queue(#[from] StoreError),
 }
 
 /// Begins a runtime.
@@ -94,46 +105,25 @@ impl Builder {
         self
     }
 
-    /// Starts it, in the surrounding tokio runtime.
-    pub fn start(self) -> Result<Runtime, FunctionsError> {
-        check(&self.functions)?;
-        let engine = Arc::new(self.engine());
+    /// Starts it, in the surrounding tokio runtime, once it has read which functions are paused.
+    pub async fn start(self) -> Result<Runtime, StartError> {
+        let Self { queue, deliver, functions, in_flight_max, memory_max, seed } = self;
+        let parts = Parts { queue, deliver, seed, in_flight_max, bytes_max: memory_max };
+        let engine = Arc::new(Engine::new(parts));
         let runtime = Runtime { alive: Arc::new(Alive(Arc::clone(&engine))) };
-        runtime.replace(self.functions)?;
+        runtime.replace(functions)?;
+        load(&engine).await?;
         engine.tasks.spawn(claim_due(Arc::clone(&engine)));
         engine.tasks.spawn(purge(Arc::clone(&engine)));
         engine.tasks.spawn(write_repeats(Arc::clone(&engine)));
+        engine.tasks.spawn(follow(Arc::clone(&engine)));
         Ok(runtime)
     }
+}
 
-    fn engine(&self) -> Engine {
-        let (queue, clock, tasks) = (Arc::clone(&self.queue), self.queue.clock(), Arc::new(Tasks::new()));
-        let (accepting, writing, accepting_clock) =
-            (Arc::clone(&queue), Arc::clone(&queue), Arc::clone(&clock));
-        let accepts = Gather::new(Arc::clone(&tasks), move |executions| {
-            Box::pin(accept_in(Arc::clone(&accepting), Arc::clone(&accepting_clock), executions))
-        });
-        let writes = Gather::new(Arc::clone(&tasks), move |changes: Vec<_>| {
-            let writing = Arc::clone(&writing);
-            Box::pin(async move { writing.write(&changes).await })
-        });
-        Engine {
-            queue,
-            deliver: Arc::clone(&self.deliver),
-            clock,
-            chance: Chance::new(self.seed),
-            tasks,
-            accepts,
-            writes,
-            table: Mutex::new(Table::new(self.in_flight_max, self.memory_max)),
-            functions: Mutex::new([].into()),
-            flying: Mutex::new(Flying::default()),
-            repeated: Mutex::new(Repeated::default()),
-            wake: Notify::new(),
-            place_given_back: Notify::new(),
-            stage: watch::Sender::new(Stage::Running),
-            bytes_max: self.memory_max,
-        }
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("functions", &self.functions).finish_non_exhaustive()
     }
 }
 
@@ -143,6 +133,9 @@ fn check(functions: &[Function]) -> Result<(), FunctionsError> {
     for function in functions {
         if !names.insert(&function.name) {
             return Err(FunctionsError::Twice(function.name.clone()));
+        }
+        if function.concurrency.get() > CONCURRENCY_MAX {
+            return Err(FunctionsError::Concurrency(function.name.clone()));
         }
     }
     for function in functions {
@@ -160,7 +153,37 @@ fn check(functions: &[Function]) -> Result<(), FunctionsError> {
     Ok(())
 }
 
-/// A running runtime. Clones are the same one; when the last is dropped without [`Runtime::shutdown`], that is a crash:
+/// A running runtime.
+///
+/// ```
+/// use semel_core::record::Body;
+/// use semel_events::event::Event;
+/// use semel_runtime::{CallOutcome, Called, Function, Receipt, Runtime, deliver::Client, handler, queue::memory::MemoryQueue};
+/// use semel_testkit::ManualClock;
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let queue = Arc::new(MemoryQueue::new(ManualClock::new().arc()));
+/// let client = Arc::new(Client::new(Default::default()));
+/// let ship = handler(|event, _attempt| async move { Ok(format!("shipped {}", event.id()).into_bytes()) });
+/// let functions = [Function::new("ship".parse()?, ship)];
+/// let runtime = Runtime::builder(queue, client).functions(functions).start().await?;
+///
+/// let order = Event::builder("order-42", "/shop", "order.created").build()?;
+/// let receipts = runtime.accept(&[order.clone()], &Default::default()).await?;
+/// assert!(matches!(receipts[..], [Receipt::Taken(_)]));
+/// # while runtime.status()[0].totals.completed == 0 { tokio::task::yield_now().await; }
+/// let Called::Answered(answered) = runtime.call(&order, &Default::default()).await? else { panic!("it is taken") };
+/// let CallOutcome::Completed { body: Body::Kept { bytes, .. }, is_replay: true } = &answered[0].outcome else {
+///     panic!("it was shipped before");
+/// };
+/// assert_eq!(bytes, b"shipped order-42");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Clones are the same one; when the last is dropped without [`Runtime::shutdown`], that is a crash:
 /// what runs is dropped where it stands, and others take it over when its leases lapse.
 #[derive(Clone, Debug)]
 pub struct Runtime {
@@ -194,9 +217,36 @@ impl Runtime {
         &self.alive.0
     }
 
-    /// Takes these events in. When it answers, what it says is durable. A call that is dropped is finished all the same.
-    pub async fn accept(&self, events: &[Event]) -> Result<Vec<Receipt>, Refused> {
-        accept(self.engine(), events).await
+    /// Takes these events in, which came with these headers. When it answers, what it says is durable. A call that is dropped is
+    /// finished all the same.
+    pub async fn accept(&self, events: &[Event], headers: &HeaderMap) -> Result<Vec<Receipt>, Refused> {
+        accept(self.engine(), events, headers, None).await
+    }
+
+    /// As [`Runtime::accept`], for these functions alone: what no other one may be given.
+    pub async fn accept_for(
+        &self,
+        events: &[Event],
+        headers: &HeaderMap,
+        only: &[Arc<str>],
+    ) -> Result<Vec<Receipt>, Refused> {
+        accept(self.engine(), events, headers, Some(only)).await
+    }
+
+    /// Takes this event in, calls the functions that take it, and waits for what comes of it. A call that is dropped is finished
+    /// all the same.
+    pub async fn call(&self, event: &Event, headers: &HeaderMap) -> Result<Called, Refused> {
+        call(self.engine(), event, headers, None).await
+    }
+
+    /// As [`Runtime::call`], for these functions alone.
+    pub async fn call_for(
+        &self,
+        event: &Event,
+        headers: &HeaderMap,
+        only: &[Arc<str>],
+    ) -> Result<Called, Refused> {
+        call(self.engine(), event, headers, Some(only)).await
     }
 
     /// From now on there are these functions. What was accepted for one that is gone waits until it is back; what runs
@@ -227,14 +277,24 @@ impl Runtime {
         &self.engine().queue
     }
 
+    /// Ends it where it stands, as a crash does: for simulations, and for nothing else.
+    #[doc(hidden)]
+    pub fn crash(&self) {
+        let engine = self.engine();
+        engine.end();
+        engine.raise(Stage::Interrupting);
+    }
+
     /// Stops: takes nothing more, finishes what runs until the deadline, and hands back the rest. Whether everything was
     /// finished or handed back; if not, leases lapse, and others take over.
     pub async fn shutdown(&self, deadline: Duration) -> bool {
         let engine = self.engine();
-        engine.stage.send_if_modified(|it| (*it == Stage::Running).then(|| *it = Stage::Stopping).is_some());
-        let is_done = idle(engine, deadline).await;
-        engine.stage.send_replace(Stage::Interrupting);
-        let is_done = is_done || idle(engine, HAND_BACK_MAX).await;
+        engine.raise(Stage::Stopping);
+        let is_done = engine.idle(deadline, Table::in_flight).await;
+        if !is_on("stopped_without_handing_back") {
+            engine.raise(Stage::Interrupting);
+        }
+        let is_done = is_done || engine.idle(HAND_BACK_MAX, Table::in_flight).await;
         engine.end();
         is_done
     }
@@ -242,21 +302,3 @@ impl Runtime {
 
 /// How long handing back may take after the deadline.
 const HAND_BACK_MAX: Duration = Duration::from_secs(5);
-
-/// Whether nothing runs any more, within this time.
-async fn idle(engine: &Engine, within: Duration) -> bool {
-    let nothing_runs = async {
-        loop {
-            let given_back = engine.place_given_back.notified();
-            if engine.table().in_flight() == 0 {
-                return;
-            }
-            given_back.await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = nothing_runs => true,
-        () = engine.clock.sleep(within) => false,
-    }
-}

@@ -6,7 +6,7 @@
 //!    left. Then it is abandoned, not assumed: whoever takes over finds out.
 //! 3. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised.
 
-use super::{engine::Engine, forward::forwarded};
+use super::{forward::forwarded, shared::Engine};
 use crate::function::Function;
 use semel_core::{
     execution::{Execution, Input, step},
@@ -53,19 +53,30 @@ pub(crate) async fn settle(
             return Settled::Abandoned;
         }
     };
-    let (after, causes) = forwarded(now, function, after);
+    let (after, mut causes) = forwarded(now, function, after);
+    let apart = if is_on("forwarded_apart") { std::mem::take(&mut causes) } else { Vec::new() };
     let settled = write(engine, Change { expected: held.fence, after, causes }, until).await;
+    if !apart.is_empty() {
+        let _lost = engine.queue.accept(&apart).await;
+    }
     tell(engine, &settled, &held.value.function, name);
     settled
 }
 
-async fn write(engine: &Engine, change: Change, until: Duration) -> Settled {
+async fn write(engine: &Engine, mut change: Change, until: Duration) -> Settled {
     let mut pause = PAUSE_MIN;
     let mut is_repeated = false;
     loop {
         match write_once(engine, change.clone()).await {
             Ok(Written::Won(fence)) => {
                 return Settled::Written(Box::new(Fenced { fence, value: change.after }));
+            }
+            Ok(Written::Lost) if is_on("settled_without_fence") => {
+                if let Ok(Some(found)) =
+                    engine.queue.get(&[change.after.id()]).await.map(|mut it| it.remove(0))
+                {
+                    change.expected = found.fence;
+                }
             }
             Ok(Written::Lost) if !is_repeated => return Settled::Superseded,
             Ok(Written::Lost) => match own(engine, &change.after).await {

@@ -4,7 +4,9 @@
 //!    nothing.
 //! 2. A function has its own [gate](super::gate), all share a [budget](super::gate::budget), and the bytes of what runs
 //!    are bounded: beyond them nothing fresh starts at once, and the backlog waits.
-//! 3. A function that was removed starts nothing more; what runs of it is finished on the terms it began on.
+//! 3. A node that was just started claims little at first, and more every second: if what it claims kills it, and it is
+//!    started again and again, little else loses an attempt each time.
+//! 4. A function that was removed starts nothing more; what runs of it is finished on the terms it began on.
 //!
 //! It awaits nothing and knows no clock: the moment is an argument.
 
@@ -20,6 +22,7 @@ use crate::function::Function;
 use semel_core::{
     queue::{WANTS_MAX, Want},
     retry::Jitter,
+    sabotage::is_on,
     time::Timestamp,
 };
 use std::{
@@ -32,6 +35,8 @@ use std::{
 pub(crate) const CLAIM_MAX: u32 = 512;
 /// What a lease is longer than the function's timeout: time to claim, to start and to settle.
 pub(crate) const LEASE_SLACK: Duration = Duration::from_secs(10);
+/// Most executions of the backlog at once on a node that was just started; twice as many every second.
+pub(crate) const SLOW_START: u32 = 16;
 /// How large an event is thought to be before any was seen, in bytes.
 const EVENT_BYTES_GUESS: usize = 64 * 1024;
 /// How long the loop sleeps where there is nothing to wait for.
@@ -89,6 +94,8 @@ pub(crate) fn lease(function: &Function) -> Duration {
 pub(crate) struct Table {
     entries: BTreeMap<Arc<str>, Entry>,
     paused: BTreeSet<Arc<str>>,
+    /// When the node was started, by the monotonic clock.
+    started: Duration,
     budget: u32,
     /// The budget without the reserves.
     pool: u32,
@@ -103,11 +110,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// No functions yet, with room for so many attempts and so many bytes of events.
-    pub(crate) const fn new(budget: u32, bytes_max: usize) -> Self {
+    /// No functions yet, on a node that is started now, with room for so many attempts and so many bytes of events.
+    pub(crate) const fn new(started: Duration, budget: u32, bytes_max: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             paused: BTreeSet::new(),
+            started,
             budget,
             pool: budget,
             pooled: 0,
@@ -126,7 +134,7 @@ impl Table {
             let terms = Terms {
                 concurrency: function.concurrency.get(),
                 rate: function.rate,
-                is_paused: self.paused.contains(name),
+                is_paused: self.paused.contains(name) && !is_on("reload_resumes"),
             };
             let entry = self.entries.entry(Arc::clone(name)).or_insert_with(|| Entry {
                 function: Arc::clone(&function),
@@ -188,8 +196,9 @@ impl Table {
     /// What is worth claiming, with the places for it taken.
     pub(crate) fn demand(&mut self, at: Moment) -> Demanded {
         let mut wants = Vec::new();
-        let mut left = CLAIM_MAX.min(self.room_in_bytes());
-        let mut wait = NOTHING;
+        let slow = self.room_of_slow_start(at.monotonic);
+        let mut left = CLAIM_MAX.min(self.room_in_bytes()).min(slow);
+        let mut wait = if slow < CLAIM_MAX { Duration::from_secs(1) } else { NOTHING };
         let names = self.in_turn();
         for name in names {
             let free = self.pool.saturating_sub(self.pooled);
@@ -227,6 +236,13 @@ impl Table {
         let names: Vec<_> = early.iter().chain(late).map(|it| Arc::clone(it)).collect();
         self.turn = names.first().cloned();
         names
+    }
+
+    fn room_of_slow_start(&self, monotonic: Duration) -> u32 {
+        let seconds = monotonic.saturating_sub(self.started).as_secs();
+        let allowed =
+            SLOW_START.checked_shl(u32::try_from(seconds).unwrap_or(u32::MAX).min(24)).unwrap_or(u32::MAX);
+        allowed.saturating_sub(self.entries.values().map(|it| it.gate.backlog()).sum())
     }
 
     fn room_in_bytes(&self) -> u32 {

@@ -7,7 +7,9 @@
 //!    `Semel-Deadline`: when the attempt is given up, in milliseconds since 1970.
 //! 4. `traceparent`: the event's trace, continued under a span of its own; a trace of its own if the event has none.
 //!
-//! It does not sign or send anything.
+//! 5. Where the function has secrets, the request is signed by Standard Webhooks, under the execution's id.
+//!
+//! It does not send anything.
 
 use super::{Attempted, Content, Function};
 use crate::deliver::{Delivery, Preset, guard::Target};
@@ -15,7 +17,6 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
 use semel_core::{execution::Execution, fence::Fence, queue::Fenced, time::Timestamp};
 use semel_events::event::Event;
-use std::time::Duration;
 
 /// Names the operation to the function.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -46,8 +47,9 @@ pub fn delivery(
     target: &Target,
     event: &Event,
     attempt: &Attempted,
-    timeout: Duration,
+    now: Timestamp,
 ) -> Delivery {
+    let timeout = function.policy.timeout();
     let (mut headers, body) = content(function.content, event);
     let text =
         |text: String| HeaderValue::try_from(text).expect("digits, letters and quotes are a header's value");
@@ -56,6 +58,11 @@ pub fn delivery(
     headers.insert(SEMEL_FENCE, attempt.fence.get().into());
     headers.insert(SEMEL_DEADLINE, attempt.deadline.as_millis().into());
     headers.insert(TRACEPARENT, text(traceparent(event, attempt)));
+    if let Some(signed) =
+        function.signing.as_ref().and_then(|it| it.sign(&attempt.idempotency_key, now, &body))
+    {
+        headers.extend(signed);
+    }
     Delivery {
         first_byte: Some(timeout),
         protocol: function.protocol,
@@ -114,7 +121,9 @@ mod tests {
         Aim, FunctionName,
         deliver::guard::{Policy, check_url},
     };
+    use semel_events::auth::standard_webhooks::StandardWebhooks;
 
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
     const KEY: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -136,8 +145,9 @@ mod tests {
     fn sent(content: Content, attempt: &Attempted) -> Delivery {
         let target = check_url("https://functions.example/orders", &Policy::public()).expect("a target");
         let name: FunctionName = "process-order".parse().expect("a name");
-        let function = Function { content, ..Function::new(name, Aim::Url(target.clone())) };
-        delivery(&function, &target, &event(Some(TRACE)), attempt, Duration::from_mins(1))
+        let signing = StandardWebhooks::new(["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]).ok();
+        let function = Function { content, signing, ..Function::new(name, Aim::Url(target.clone())) };
+        delivery(&function, &target, &event(Some(TRACE)), attempt, NOW)
     }
 
     #[test]
@@ -159,6 +169,15 @@ mod tests {
         assert_eq!(sent.headers[CONTENT_TYPE], STRUCTURED);
         assert!(!sent.headers.contains_key("ce-id"));
         assert!(sent.body.starts_with(b"{"));
+    }
+
+    #[test]
+    fn a_request_is_signed_with_the_secrets_of_its_function() {
+        let sent = sent(Content::Binary, &attempt(1, 1));
+        let webhooks = StandardWebhooks::new(["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]).expect("a secret");
+        assert_eq!(sent.headers["webhook-id"], KEY);
+        assert!(webhooks.verify(&sent.headers, &sent.body, NOW).is_ok());
+        assert!(webhooks.verify(&sent.headers, b"{ }", NOW).is_err());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::{Aim, FunctionName, Rate};
 use crate::deliver::{Preset, Protocol, guard::Target};
 use semel_core::retry::RetryPolicy;
-use semel_events::event::Event;
+use semel_events::{
+    auth::standard_webhooks::StandardWebhooks, event::Event, expression::Expression, filter::Filter,
+};
 use std::num::NonZeroU32;
 
 /// Most attempts of a function at once that can be asked for.
@@ -18,8 +20,12 @@ pub struct Function {
     pub name: FunctionName,
     /// Where it is.
     pub aim: Aim,
+    /// Which events it takes; all of them if there is none.
+    pub filter: Option<Filter>,
     /// What names an execution of it.
     pub key: KeyRule,
+    /// What events must not overtake each other by. One that waits for its next attempt blocks those behind it.
+    pub order: Option<Expression>,
     /// When failed attempts are made again, how long one may take, and how long the outcome is remembered.
     pub policy: RetryPolicy,
     /// What its answers mean.
@@ -36,6 +42,8 @@ pub struct Function {
     pub content: Content,
     /// What is spoken to it.
     pub protocol: Protocol,
+    /// What requests to it are signed with, by Standard Webhooks.
+    pub signing: Option<StandardWebhooks>,
 }
 
 impl Function {
@@ -44,7 +52,9 @@ impl Function {
         Self {
             name,
             aim,
+            filter: None,
             key: KeyRule::default(),
+            order: None,
             policy: RetryPolicy::default(),
             answers: Preset::default(),
             concurrency: CONCURRENCY_DEFAULT,
@@ -53,6 +63,7 @@ impl Function {
             strict_mismatch: false,
             content: Content::default(),
             protocol: Protocol::default(),
+            signing: None,
         }
     }
 }
@@ -60,8 +71,7 @@ impl Function {
 impl Function {
     /// Whether it takes this event.
     pub fn takes(&self, event: &Event) -> bool {
-        let _ = event;
-        true
+        self.filter.as_ref().is_none_or(|it| it.matches(event))
     }
 }
 
@@ -71,6 +81,8 @@ pub enum KeyRule {
     /// The event's `source` and `id`.
     #[default]
     SourceAndId,
+    /// What this finds. An event for which it finds nothing is refused.
+    Expression(Expression),
 }
 
 /// What becomes of an event that its function never took.

@@ -7,7 +7,8 @@
 //! 4. A statement is carried out also when whoever asked is gone. A reply that was lost is asked for again: every
 //!    write carries a random writer, so that a node recognises its own.
 //! 5. Deadlocks and serialization failures, which did nothing, are tried again a few times.
-//! 6. The fences are a sequence's, which never goes back. That the database does not either is checked with every
+//! 6. A row that cannot be read stands in nobody's way: it is put aside, and [`PostgresQueue::damaged`] names it.
+//! 7. The fences are a sequence's, which never goes back. That the database does not either is checked with every
 //!    write: see [`WentBack`].
 //!
 //! It changes no schema unless it is asked to, and it does not listen: whoever waits asks again, by the clock.
@@ -16,6 +17,7 @@
 mod accept;
 mod builder;
 mod claim;
+mod damaged;
 mod epochs;
 mod lines;
 mod list;
@@ -29,6 +31,7 @@ pub use builder::PostgresQueueBuilder;
 pub use epochs::WentBack;
 
 use super::limits;
+use damaged::Damaged;
 use epochs::Epochs;
 use semel::{
     doctor::Report,
@@ -66,6 +69,7 @@ struct Shared {
     statements: Statements,
     clock: Arc<LearnedClock>,
     epochs: Epochs,
+    damaged: Damaged,
 }
 
 impl PostgresQueue {
@@ -98,6 +102,12 @@ impl PostgresQueue {
     /// Somebody has looked at what the database forgot, and the work goes on from what it has.
     pub fn accept_the_past(&self) {
         self.shared.epochs.forget();
+    }
+
+    /// Some of the executions that this node met and could not read: their rows were changed by somebody else, or
+    /// damaged. They are neither handed out nor listed.
+    pub fn damaged(&self) -> Vec<ExecutionId> {
+        self.shared.damaged.ids()
     }
 
     /// Carries something out, also when whoever asked is gone.

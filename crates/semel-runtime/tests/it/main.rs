@@ -3,5 +3,6 @@
 
 mod engine;
 mod queue;
+mod sim;
 mod support;
 mod zoo;

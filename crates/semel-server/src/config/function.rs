@@ -137,7 +137,7 @@ pub(super) fn read_names(sections: &[Section<'_>]) -> Vec<String> {
     names
 }
 
-fn read_function(section: &Section<'_>, names: &[String], guard: &Policy) -> Option<FunctionSettings> {
+pub(super) fn read_function(section: &Section<'_>, names: &[String], guard: &Policy) -> Option<FunctionSettings> {
     let name = section.quietly("name", name);
     let url = url(section, "url", guard);
     if !section.has("url") {
@@ -217,7 +217,7 @@ fn content(text: &str) -> Result<Content, Wanted> {
 }
 
 /// `100/s`, `10/m` or `1000/h`.
-fn rate(text: &str) -> Result<RateSettings, Wanted> {
+pub(crate) fn rate(text: &str) -> Result<RateSettings, Wanted> {
     let wanted =
         || format!("at most {RATE_EVENTS_MAX} events in a time, such as `100/s`, `10/m` or `1000/h`");
     let (events, unit) = text.split_once('/').ok_or_else(wanted)?;

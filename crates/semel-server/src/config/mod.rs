@@ -12,6 +12,7 @@ mod filter;
 mod function;
 mod guard;
 mod mistake;
+mod posted;
 mod proxy;
 mod read;
 mod retry;
@@ -19,6 +20,7 @@ mod route;
 mod secret;
 mod server;
 mod source;
+mod token;
 mod value;
 
 pub use auth::AuthSettings;
@@ -31,10 +33,12 @@ pub use route::{KeyMode, OnLost, QuotaSettings, Route, RouteSettings};
 pub use secret::{NoSecret, SECRET_BYTES, Secret};
 pub use server::{ServerLimits, ServerSettings};
 pub use source::{Mode, RuleSettings, SOURCES_MAX, SourceSettings};
+pub use token::{TOKEN_BYTES_MIN, TOKENS_MAX, TokenSettings};
 pub use value::{Caller, Network, UpstreamUrl};
 pub(crate) use {
-    function::{named_url, wanted_instead},
+    function::{named_url, rate, wanted_instead},
     mistake::{nearest, quoted, shown},
+    posted::posted,
     retry::preset,
     value::{Wanted, address, caller, duration_text, network, redacted, upstream},
 };

@@ -5,6 +5,7 @@ use super::{
     guard,
     proxy::{read_listen_limits, read_listen_times},
     read::Section,
+    token::{TokenSettings, host, read_tokens},
     source::{SourceSettings, read_events, read_sources},
     value::{self, Network},
 };
@@ -40,6 +41,10 @@ pub struct ServerSettings {
     pub limits: ServerLimits,
     /// Where functions may be.
     pub guard: Policy,
+    /// Names that the admin API is asked under, besides addresses.
+    pub hosts: Vec<String>,
+    /// Who may ask the admin API; on this machine everybody, if nobody is named.
+    pub tokens: Vec<TokenSettings>,
     /// What holds for `/events`.
     pub events: SourceSettings,
     /// The functions.
@@ -61,6 +66,8 @@ pub struct ServerLimits {
     pub buffer_bytes_max: u64,
     /// How much of events on their way is in memory at once.
     pub memory_bytes_max: u64,
+    /// How much disk the embedded queue may take; all of it, unless this is said.
+    pub disk_bytes_max: u64,
 }
 
 impl Default for ServerSettings {
@@ -76,6 +83,8 @@ impl Default for ServerSettings {
             shutdown: Duration::from_secs(30),
             body_grace: Duration::from_secs(5),
             limits: ServerLimits::default(),
+            hosts: Vec::new(),
+            tokens: Vec::new(),
             guard: Policy::public(),
             events: SourceSettings::events(),
             functions: Vec::new(),
@@ -93,6 +102,7 @@ impl Default for ServerLimits {
             body_rate_min: 1 << 10,
             buffer_bytes_max: 128 << 20,
             memory_bytes_max: 128 << 20,
+            disk_bytes_max: u64::MAX,
         }
     }
 }
@@ -112,6 +122,7 @@ impl ServerSettings {
         if let Some(section) = file.section("server") {
             settings = settings.read_server(section);
         }
+        settings.tokens = read_tokens(file.sections("token"));
         settings.guard = guard::read(file, is_dev);
         settings.functions = read_functions(file.sections("function"), &settings.guard);
         let names: Vec<_> = settings.functions.iter().map(|it| it.name.clone()).collect();
@@ -127,6 +138,7 @@ impl ServerSettings {
         self.admin_listen = section.text("admin_listen", value::address);
         self.store = section.text("store", StoreUrl::parse).unwrap_or(self.store);
         self.trusted_proxies = section.list("trusted_proxies", value::network).unwrap_or_default();
+        self.hosts = section.list("hosts", host).unwrap_or_default();
         self.problem_base = section.text("problem_base", value::problem_base);
         self.log = section.text("log", Format::parse).unwrap_or(self.log);
         if let Some(section) = section.section("timeouts") {
@@ -152,6 +164,7 @@ impl ServerLimits {
             (&mut self.body_rate_min, "body_rate_min", 1, 1 << 30),
             (&mut self.buffer_bytes_max, "buffer_bytes_max", 1 << 20, 1 << 40),
             (&mut self.memory_bytes_max, "memory_bytes_max", 1 << 20, 1 << 40),
+            (&mut self.disk_bytes_max, "disk_bytes_max", 64 << 20, 1 << 60),
         ] {
             *field = section.size(key, least, most).unwrap_or(*field);
         }

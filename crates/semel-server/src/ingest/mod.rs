@@ -21,8 +21,9 @@ mod receive;
 mod room;
 mod source;
 mod subscription;
+mod sync;
 
-pub(crate) use body::BodyLimits;
+pub(crate) use body::{BodyLimits, read_body};
 pub(crate) use receive::{Ingest, Noted};
 pub(crate) use room::Rooms;
 pub(crate) use {

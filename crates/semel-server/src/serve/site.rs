@@ -4,9 +4,12 @@
 //! 2. Whatever is wrong with a request is told as a problem.
 
 use super::{Answer, access::Entry, health::Health, metrics::metrics};
-use crate::ingest::{
-    Ingest, Noted,
-    problems::{BAD_REQUEST, METHOD, NOT_FOUND, told},
+use crate::{
+    api::Clerk,
+    ingest::{
+        Ingest, Noted,
+        problems::{BAD_REQUEST, METHOD, NOT_FOUND, told},
+    },
 };
 use http::{
     HeaderValue, Method, Request, Response, Version,
@@ -14,13 +17,8 @@ use http::{
 };
 use hyper::{body::Incoming, service::Service};
 use semel::{BoxFuture, http::ProblemBase};
+use semel_core::sabotage::is_on;
 use std::{convert::Infallible, sync::Arc};
-
-/// What is below `/v1`.
-pub trait Api: Send + Sync + 'static {
-    /// Answers a request whose path begins with `/v1`.
-    fn answer(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Answer>>;
-}
 
 /// Which addresses are answered here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +42,7 @@ pub(super) struct Site {
 pub(super) struct Inside {
     pub(super) ingest: Ingest,
     pub(super) health: Health,
-    pub(super) api: Option<Box<dyn Api>>,
+    pub(super) api: Clerk,
     pub(super) problems: ProblemBase,
 }
 
@@ -83,6 +81,7 @@ impl<'a> Place<'a> {
         let is_ingest = matches!(self, Self::Events | Self::Source(_));
         match side {
             Side::Both => true,
+            Side::Events | Side::Admin if is_on("serve_has_one_side") => true,
             Side::Events => is_ingest,
             Side::Admin => !is_ingest,
         }
@@ -115,10 +114,7 @@ impl Inside {
         let response = match place {
             Place::Events => return self.ingest.answer(None, request).await,
             Place::Source(name) => return self.ingest.answer(Some(name), request).await,
-            Place::Api => match &self.api {
-                Some(api) => api.answer(request).await,
-                None => told(&NOT_FOUND, &self.problems),
-            },
+            Place::Api => self.api.answer(request).await,
             Place::Nowhere => told(&NOT_FOUND, &self.problems),
             Place::Health | Place::Ready | Place::Version | Place::Metrics
                 if !matches!(*request.method(), Method::GET | Method::HEAD) =>

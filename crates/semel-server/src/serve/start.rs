@@ -7,18 +7,24 @@ use super::{
     queue,
     reload::{Reread, reload, sources},
     signals,
-    site::{Api, Inside, Side, Site},
+    site::{Inside, Side, Site},
 };
 use crate::{
-    config::{AuthSettings, ServerSettings},
+    api::{Book, Clerk},
+    config::{AuthSettings, NoSecret, ServerSettings},
     exit::Failure,
     ingest::{BodyLimits, Ingest, Rooms, problems::PAGES},
     listen::{self, Door, Stop, Stopper},
 };
 use semel::http::ProblemBase;
-use semel_core::queue::Queue;
-use semel_runtime::{Runtime, deliver::Deliver};
-use std::{io, net::SocketAddr, sync::Arc, time::Instant};
+use semel_core::{queue::Queue, sabotage::is_on};
+use semel_runtime::{Runtime, StartError, deliver::Deliver};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{net::TcpListener, sync::mpsc};
 use tracing::{info, warn};
 
@@ -35,8 +41,8 @@ pub struct Server {
 
 /// Runs the server until a signal ends it. The file is read again by what is given.
 pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
-    let queue = queue::open(&settings.store).await?;
-    let server = Server::bind(settings, queue, None).await?;
+    let queue = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
+    let server = Server::bind(settings, queue).await?;
     let (signals, reloads) = signals::catch(server.stopper.clone())?;
     server.serve(reread, reloads).await;
     signals.abort();
@@ -45,12 +51,9 @@ pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure
 
 impl Server {
     /// Starts the runtime, and binds the addresses.
-    pub async fn bind(
-        settings: ServerSettings,
-        queue: Arc<dyn Queue>,
-        api: Option<Box<dyn Api>>,
-    ) -> Result<Self, Failure> {
+    pub async fn bind(settings: ServerSettings, queue: Arc<dyn Queue>) -> Result<Self, Failure> {
         check_open(&settings)?;
+        check_admin(&settings, &settings)?;
         let (stopper, stop) = listen::stop();
         let listener = bind(settings.listen, "--listen").await?;
         let admin = match settings.admin_listen {
@@ -64,7 +67,10 @@ impl Server {
             .functions(functions)
             .memory_max(settings.limits.memory_bytes_max as usize)
             .start()
-            .map_err(|error| Failure::usage("the functions do not go together").because(&error))?;
+            .await
+            .map_err(|error| not_started(&error))?;
+        let book = Book::open(runtime.clone(), &settings.functions, &settings.guard).await?;
+        let api = Clerk::new(runtime.clone(), book, &settings).map_err(|error| no_token(&error))?;
         let problems = problems(&settings);
         let limits = BodyLimits {
             bytes_max: settings.limits.body_bytes_max,
@@ -121,8 +127,13 @@ impl Server {
                 }
             }
         };
+        let following = tokio::spawn(inside.api.follow());
         let (all_finished, since) = tokio::join!(serving, reloading);
+        following.abort();
+        let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
+        let calls: u32 = inside.ingest.runtime.status().iter().map(|it| it.in_flight).sum();
+        info!(calls, "no more events are taken: finishing calls");
         let all_settled = inside.ingest.runtime.shutdown(left).await;
         if let Some(admin) = admin {
             admin.abort();
@@ -136,6 +147,13 @@ impl Server {
     }
 }
 
+fn not_started(error: &StartError) -> Failure {
+    match error {
+        StartError::Functions(error) => Failure::usage("the functions do not go together").because(error),
+        StartError::Queue(error) => Failure::unavailable("the queue cannot be read").because(error),
+    }
+}
+
 /// Refuses to let the whole network send events, unless that was asked for.
 fn check_open(settings: &ServerSettings) -> Result<(), Failure> {
     let is_open = settings.events.auth == AuthSettings::Unsaid;
@@ -146,6 +164,27 @@ fn check_open(settings: &ServerSettings) -> Result<(), Failure> {
     Err(Failure::usage(what).hint(
         "say who may, below `[events]` in the file: `auth = \"bearer\"` with a `secret`, or `auth = \"none\"` if everybody may",
     ))
+}
+
+/// Refuses to let the whole network operate a server, whatever else was asked for. Where it listens is said by the first
+/// settings, who may by the second.
+pub(super) fn check_admin(running: &ServerSettings, settings: &ServerSettings) -> Result<(), Failure> {
+    let (flag, address) = match running.admin_listen {
+        Some(address) => ("--admin-listen", address),
+        None => ("--listen", running.listen),
+    };
+    if !settings.tokens.is_empty() || address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("`{flag} {address}`: everybody there could operate this server")).hint(
+        "say who may, in the file: `[[token]]` with a `name`, a `role` and a `secret`; or give the admin API an address of this \
+         machine: `--admin-listen 127.0.0.1:8788`",
+    ))
+}
+
+/// A token that is not where the file says.
+pub(super) fn no_token(error: &NoSecret) -> Failure {
+    Failure::usage("a `[[token]]` cannot be used").because(error).hint("mend its secret; the file itself is right")
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {

@@ -1,5 +1,7 @@
 //! What a person sees who types something.
 
+mod verbs;
+
 use super::support::semel;
 use insta::assert_snapshot;
 

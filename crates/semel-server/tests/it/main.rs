@@ -4,15 +4,18 @@
 
 mod support;
 
+mod api;
 mod cli;
 #[cfg(feature = "__clients")]
 mod clients;
 mod config;
+mod demo;
 mod hostile;
 mod keyed;
 mod logs;
 mod lost;
 mod pass;
+mod proof;
 mod serve;
 mod stop;
 mod upgrade;

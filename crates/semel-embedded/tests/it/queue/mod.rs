@@ -1,3 +1,6 @@
 //! The queue.
 
+mod damage;
+mod kill;
+mod room;
 mod rules;

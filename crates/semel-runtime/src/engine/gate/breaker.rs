@@ -182,7 +182,7 @@ mod tests {
         let mut now = T;
         for _ in 0..9 {
             let Breaker::Open { until, .. } = breaker else { panic!("{breaker:?} is not open") };
-            waits.push((until - now).as_secs());
+            waits.push(until.saturating_sub(now).as_secs());
             now = until;
             breaker = breaker.after_start().after_end(now, Health::Down, Jitter::MOST);
         }

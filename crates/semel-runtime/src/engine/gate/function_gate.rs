@@ -48,6 +48,11 @@ impl Gate {
         self.fresh + self.backlog
     }
 
+    /// Places that are taken for the backlog.
+    pub const fn backlog(&self) -> u32 {
+        self.backlog
+    }
+
     /// Where the breaker stands.
     pub const fn breaker(&self) -> Breaker {
         self.breaker
@@ -86,7 +91,7 @@ impl Gate {
         let by_rate = terms.rate.as_ref().map(|rate| self.bucket.next_at(rate, now)).filter(|at| *at > now);
         let by_ramp = self.back_since.map(|at| (now + RAMP / 20).min(at + RAMP)).filter(|at| *at > now);
         let ends = [by_rate, by_ramp, self.share.relaxes_at(now)];
-        ends.into_iter().flatten().min().map(|at| at - now)
+        ends.into_iter().flatten().min().map(|at| at.saturating_sub(now))
     }
 
     /// A fresh event came: whether it may start at once. The place is taken if so.

@@ -2,6 +2,7 @@
 
 use super::{
     PostgresQueue, Shared,
+    damaged::Damaged,
     epochs::Epochs,
     schema::{self, TABLE},
     statements::Statements,
@@ -88,7 +89,8 @@ impl PostgresQueueBuilder {
         check(&mut connection, &schema).await?;
         drop(connection);
         let clock = Arc::new(LearnedClock::new());
-        let shared = Shared { pool, statements: Statements::new(&table), clock, epochs: Epochs::default() };
+        let (statements, epochs) = (Statements::new(&table), Epochs::default());
+        let shared = Shared { pool, statements, clock, epochs, damaged: Damaged::default() };
         shared.learn_time().await?;
         Ok(PostgresQueue { shared: Arc::new(shared) })
     }

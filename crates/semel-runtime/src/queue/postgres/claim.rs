@@ -29,7 +29,7 @@ pub(super) async fn claim(shared: Arc<Shared>, demand: Demand) -> Result<Vec<Fen
     let mut tries = 1;
     loop {
         match shared.attempt(&claim).await {
-            Ok(rows) => return read(&rows),
+            Ok(rows) => return shared.readable(&rows).await,
             Err(Trouble::Lost(_)) if tries < TRIES_MAX => tries += 1,
             Err(Trouble::Conflict(error) | Trouble::Lost(error) | Trouble::Refused(error)) => {
                 return Err(error);
@@ -79,17 +79,41 @@ impl Claim {
     }
 }
 
-fn read(rows: &[PgRow]) -> Result<Vec<Fenced<Execution>>, StoreError> {
-    let column = |error| told(DOING, error);
-    let mut handed_out = Vec::with_capacity(rows.len());
-    for row in rows {
-        let function: String = row.try_get(2).map_err(column)?;
-        let since: i64 = row.try_get(0).map_err(column)?;
-        let before: i64 = row.try_get(1).map_err(column)?;
-        handed_out.push(((function, since, before), row::read(row, 6)?));
+impl Shared {
+    /// What was handed out and can be read. The rest is put aside, so that it stands in nobody's way but that of those
+    /// behind it in its line; if nothing else was handed out, it is told.
+    async fn readable(&self, rows: &[PgRow]) -> Result<Vec<Fenced<Execution>>, StoreError> {
+        let (mut handed_out, mut trouble) = (Vec::with_capacity(rows.len()), None);
+        let (mut ids, mut fences) = (Vec::new(), Vec::new());
+        for row in rows {
+            let turn = turn(row).map_err(|error| told(DOING, error))?;
+            match row::read(row, 6) {
+                Ok(it) => handed_out.push((turn, it)),
+                Err(error) => {
+                    let id: Vec<u8> = row.try_get(6).map_err(|error| told(DOING, error))?;
+                    self.damaged.note(&id);
+                    ids.push(id);
+                    fences.push(row.try_get::<i64, _>(7).map_err(|error| told(DOING, error))?);
+                    trouble = Some(error);
+                }
+            }
+        }
+        if !ids.is_empty() {
+            let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.statements.put_aside)));
+            self.read(Reading { doing: "putting damaged rows aside", query: query.bind(ids).bind(fences) })
+                .await?;
+        }
+        handed_out.sort_by(|a, b| a.0.cmp(&b.0));
+        match trouble {
+            Some(error) if handed_out.is_empty() => Err(error),
+            _ => Ok(handed_out.into_iter().map(|(_, it)| it).collect()),
+        }
     }
-    handed_out.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(handed_out.into_iter().map(|(_, it)| it).collect())
+}
+
+/// What a row was handed out by: its function, since when it was due, and the fence it had.
+fn turn(row: &PgRow) -> Result<(String, i64, i64), sqlx::Error> {
+    Ok((row.try_get(2)?, row.try_get(0)?, row.try_get(1)?))
 }
 
 impl Operation for Claim {

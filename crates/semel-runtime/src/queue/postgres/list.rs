@@ -19,10 +19,10 @@ use semel_core::{
     key::Identity,
     queue::{Cursor, Fenced, Filter, Page},
     record::Status,
-    store::StoreError,
+    store::{StoreError, StoreErrorKind},
     time::Timestamp,
 };
-use sqlx::{Postgres, QueryBuilder, Row as _};
+use sqlx::{Postgres, QueryBuilder, Row as _, postgres::PgRow};
 
 /// Most executions that are looked at for one page, of each function.
 const SCAN_MAX: i64 = 20_000;
@@ -38,13 +38,27 @@ pub(super) async fn list(
     let from = from.map(|it| Place::read(QUEUE, it)).transpose()?;
     let asked = Asked { shared, filter, from };
     let until = if asked.is_scan() { asked.scanned().await? } else { None };
-    let mut items = asked.matching(until, limit + 1).await?;
-    let is_more = items.len() > limit;
-    items.truncate(limit);
-    let next = if is_more { items.last().map(|it| Place::of(&it.value)) } else { until };
+    let mut found = asked.matching(until, limit + 1).await?;
+    let is_more = found.len() > limit;
+    found.truncate(limit);
+    let next = if is_more { found.last().map(|it| it.0) } else { until };
     // A hash may have brought what does not match: it was looked at all the same.
-    items.retain(|it| filter.matches(&it.value));
+    let items = found.into_iter().filter_map(|it| it.1).filter(|it| filter.matches(&it.value)).collect();
     Ok(Page { items, next: next.map(Place::cursor) })
+}
+
+type Found = (Place, Option<Fenced<Execution>>);
+
+/// The place that these columns tell: of the acceptance, and of the id.
+fn place(row: &PgRow, [accepted_at, id]: [usize; 2]) -> Result<Place, StoreError> {
+    let column = |error| told(DOING, error);
+    let accepted_at: i64 = row.try_get(accepted_at).map_err(column)?;
+    let id: Vec<u8> = row.try_get(id).map_err(column)?;
+    let identity = id.try_into().map_err(|_| {
+        StoreError::new(StoreErrorKind::Corrupt, QUEUE, "an id has another length than a hash")
+    })?;
+    let accepted_at = Timestamp::from_millis(accepted_at.cast_unsigned());
+    Ok(Place { accepted_at, id: ExecutionId::from_identity(Identity::from_bytes(identity)) })
 }
 
 struct Asked<'a> {
@@ -80,34 +94,37 @@ impl Asked<'_> {
         });
         text.push(LATEST_FIRST).push(" LIMIT 1");
         let rows = self.shared.read(Reading { doing: DOING, query: text.build() }).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let column = |error| told(DOING, error);
-        let accepted_at: i64 = row.try_get(0).map_err(column)?;
-        let id: Vec<u8> = row.try_get(1).map_err(column)?;
-        let accepted_at = Timestamp::from_millis(accepted_at.cast_unsigned());
-        let identity = id.try_into().ok().map(Identity::from_bytes);
-        Ok(identity.map(|it| Place { accepted_at, id: ExecutionId::from_identity(it) }))
+        rows.first().map(|row| place(row, [0, 1])).transpose()
     }
 
-    /// The first that match, up to there.
-    async fn matching(
-        &self,
-        until: Option<Place>,
-        limit: usize,
-    ) -> Result<Vec<Fenced<Execution>>, StoreError> {
+    /// The first that match, up to there. One that is damaged has its place all the same.
+    async fn matching(&self, until: Option<Place>, limit: usize) -> Result<Vec<Found>, StoreError> {
         let (limit, columns) = (number(limit), qualified("t", READ));
-        let mut text = Text::new(format!("SELECT {columns} FROM "));
+        let mut text = Text::new(format!("SELECT {columns}, t.accepted_at FROM "));
         self.merged(&mut text, &format!("{columns}, t.accepted_at"), |text| {
             self.push_range(text);
             self.push_rest(text);
             if let Some(until) = until {
+                text.push(" AND t.accepted_at >= ").push_bind(millis(until.accepted_at));
                 push_place(text, " AND (t.accepted_at, t.id) >= ", until);
             }
             text.push(LATEST_FIRST).push(" LIMIT ").push_bind(limit);
         });
         text.push(LATEST_FIRST).push(" LIMIT ").push_bind(limit);
         let rows = self.shared.read(Reading { doing: DOING, query: text.build() }).await?;
-        rows.iter().map(|row| read(row, 0)).collect()
+        rows.iter().map(|row| self.found(row)).collect()
+    }
+
+    fn found(&self, row: &PgRow) -> Result<Found, StoreError> {
+        let place = place(row, [6, 0])?;
+        match read(row, 0) {
+            Ok(it) => Ok((place, Some(it))),
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                self.shared.damaged.note(place.id.identity().as_bytes());
+                Ok((place, None))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// These columns of what `rest` says, of one function or of each.
@@ -136,6 +153,7 @@ impl Asked<'_> {
     fn push_range(&self, text: &mut Text) {
         let filter = self.filter;
         if let Some(from) = self.from {
+            text.push(" AND t.accepted_at <= ").push_bind(millis(from.accepted_at));
             push_place(text, " AND (t.accepted_at, t.id) < ", from);
         }
         if let Some(moment) = filter.accepted_from {

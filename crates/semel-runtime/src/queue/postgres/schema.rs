@@ -86,9 +86,9 @@ CREATE INDEX IF NOT EXISTS {fronts} ON {queue} (line) WHERE line IS NOT NULL AND
 -- What is unfinished never expires, and is not in it. Purging takes {PURGE_MAX} at a time from its front.
 CREATE INDEX IF NOT EXISTS {expires} ON {queue} (expires_at) WHERE expires_at < {never};
 -- What lists go by.
-CREATE INDEX IF NOT EXISTS {listed} ON {queue} (function, accepted_at, id);
-CREATE INDEX IF NOT EXISTS {failed} ON {queue} (function, accepted_at, id) WHERE phase >= {FAILED};
-CREATE INDEX IF NOT EXISTS {errors} ON {queue} (error_print, accepted_at, id) WHERE error_print IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {listed} ON {queue} (function, accepted_at);
+CREATE INDEX IF NOT EXISTS {failed} ON {queue} (function, accepted_at) WHERE phase >= {FAILED};
+CREATE INDEX IF NOT EXISTS {errors} ON {queue} (error_print, accepted_at) WHERE error_print IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {names} ON {queue} (name_print);
 CREATE INDEX IF NOT EXISTS {keys} ON {queue} (key_print);
 CREATE INDEX IF NOT EXISTS {holders} ON {queue} (holder) WHERE holder IS NOT NULL;

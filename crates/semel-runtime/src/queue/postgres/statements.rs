@@ -1,6 +1,7 @@
 //! The statements: one for each thing a queue does, and each is one round trip.
 //!
 //! 1. Batches come as arrays, in key order, and rows are locked in that order: no two statements wait for each other.
+//!    Rows are looked up one by one (`LATERAL`): whatever the planner thinks of the table, an index leads to them.
 //! 2. Counters come after all other rows, functions in order; the epoch of the connection's slot comes last.
 //! 3. An acceptance looks first and inserts only what is not there. A twin in flight is waited for, at most
 //!    [`LOCK_MAX_MS`]; it is not in what the statement sees, so there is a second look.
@@ -52,6 +53,7 @@ pub(super) struct Statements {
     pub(super) get: Arc<str>,
     pub(super) authors: Arc<str>,
     pub(super) held: Arc<str>,
+    pub(super) put_aside: Arc<str>,
     pub(super) counts: Arc<str>,
     pub(super) learn: Arc<str>,
     /// The table, quoted.
@@ -80,6 +82,11 @@ impl Statements {
             )
             .into(),
             held: format!("SELECT {READ} FROM {queue} WHERE holder = $1").into(),
+            put_aside: format!(
+                "UPDATE {queue} t SET due_at = NULL, turn_at = NULL \
+                 FROM unnest($1::bytea[], $2::bigint[]) AS d(id, fence) WHERE t.id = d.id AND t.fence = d.fence"
+            )
+            .into(),
             counts: sql.total().into(),
             learn: format!("SELECT {NOW_MS}").into(),
             queue: sql.queue.clone(),
@@ -109,13 +116,14 @@ impl Sql {
         let arrays = arrays(1);
         let place = COLUMNS.len() + 1;
         let writer = place + 1;
-        let insert = self.insert("new", "", writer);
+        let insert = self.insert("new", writer);
         let counted = self.counted(&accepted_from("won"));
         let read = qualified("f", READ);
         format!(
             "WITH {bound}, {base}, \
              new AS MATERIALIZED (SELECT * FROM unnest({arrays}, ${place}::bigint[]) AS n({names}, place)), \
-             found AS MATERIALIZED (SELECT {found}, t.writer, t.expires_at FROM new JOIN {queue} t USING (id)), \
+             found AS MATERIALIZED (SELECT t.* FROM new n, LATERAL ( \
+                 SELECT {READ}, writer, expires_at FROM {queue} WHERE id = n.id LIMIT 1) t), \
              won AS ({insert}), \
              {counted} \
              SELECT n.place, w.fence AS won, w.sequence AS given, f.writer, {MOMENT}, {read} \
@@ -124,7 +132,6 @@ impl Sql {
             bound = Self::bound(),
             base = self.base(),
             names = names(),
-            found = qualified("t", READ),
         )
     }
 
@@ -133,8 +140,8 @@ impl Sql {
         format!("base AS MATERIALIZED (SELECT {} * {PLACES} AS number)", self.fence)
     }
 
-    /// Inserts rows of this relation that are not there, or have expired.
-    fn insert(&self, from: &str, condition: &str, writer: usize) -> String {
+    /// Inserts rows of this relation that are not there, or have expired: those that are there stand in `found`.
+    fn insert(&self, from: &str, writer: usize) -> String {
         let Self { queue, fence, .. } = self;
         let columns = names();
         let values = COLUMNS.map(|(name, _)| format!("n.{name}")).join(", ");
@@ -144,7 +151,7 @@ impl Sql {
              SELECT {values}, CASE WHEN n.line IS NULL THEN n.turn_at END, \
              CASE WHEN n.line IS NOT NULL THEN (SELECT number FROM base) + n.place END, {fence}, ${writer} \
              FROM {from} n, bound WHERE NOT EXISTS ( \
-                 SELECT FROM {queue} f WHERE f.id = n.id AND f.expires_at > bound.now) {condition} ORDER BY n.id \
+                 SELECT FROM found f WHERE f.id = n.id AND f.expires_at > bound.now) ORDER BY n.id \
              ON CONFLICT (id) DO UPDATE SET {set}, due_at = excluded.due_at, sequence = excluded.sequence, \
                  fence = {fence}, writer = excluded.writer, was = t.phase, claims = '' \
                  WHERE t.expires_at <= (SELECT now FROM bound) \
@@ -184,8 +191,8 @@ impl Sql {
         let (changed, caused) = (arrays(1), arrays(COLUMNS.len() + 3));
         let [expected, sends] = [1, 2].map(|it| COLUMNS.len() + it);
         let [owner, place, writer] = [3, 4, 5].map(|it| COLUMNS.len() * 2 + it);
-        let guard = if is_on("postgres_queue_writes_unfenced") { "" } else { "AND t.fence = n.expected" };
-        let insert = self.insert("causing", "AND NOT EXISTS (SELECT FROM new WHERE new.id = n.id)", writer);
+        let guard = if is_on("postgres_queue_writes_unfenced") { "" } else { "AND fence = n.expected" };
+        let insert = self.insert("causing", writer);
         let counted = self.counted(&format!("{} UNION ALL {}", moved_from("won"), accepted_from("caused")));
         format!(
             "WITH {bound}, {base}, \
@@ -193,7 +200,8 @@ impl Sql {
                  WITH ORDINALITY AS n({names}, expected, sends, item)), \
              locked AS MATERIALIZED (SELECT t.id, n.item, \
                      (n.sends OR t.event_print IS NOT DISTINCT FROM n.event_print) AS is_whole \
-                 FROM new n JOIN {queue} t ON t.id = n.id {guard} ORDER BY t.id FOR UPDATE OF t), \
+                 FROM new n, LATERAL (SELECT id, event_print FROM {queue} WHERE id = n.id {guard} \
+                     LIMIT 1 FOR UPDATE) t), \
              won AS (UPDATE {queue} t SET fence = {fence}, writer = ${writer}, was = t.phase, phase = n.phase, \
                      turn_at = n.turn_at, \
                      due_at = CASE WHEN t.line IS NULL OR t.due_at IS NOT NULL THEN n.turn_at END, \
@@ -204,7 +212,10 @@ impl Sql {
                  RETURNING t.id, n.item, t.fence, t.function, t.phase, t.was), \
              causing AS MATERIALIZED (SELECT DISTINCT ON (c.id) c.* \
                  FROM unnest({caused}, ${owner}::bigint[], ${place}::bigint[]) AS c({names}, owner, place) \
-                 WHERE c.owner IN (SELECT item FROM won) ORDER BY c.id, c.place), \
+                 WHERE c.owner IN (SELECT item FROM won) AND c.id NOT IN (SELECT id FROM new) \
+                 ORDER BY c.id, c.place), \
+             found AS MATERIALIZED (SELECT t.* FROM causing c, LATERAL ( \
+                 SELECT id, expires_at FROM {queue} WHERE id = c.id LIMIT 1) t), \
              caused AS ({insert}), \
              {counted} \
              SELECT l.item, w.fence AS won, {MOMENT} FROM locked l LEFT JOIN won w USING (item)",

@@ -75,7 +75,7 @@ impl Writing<'_> {
     async fn recognise(&mut self, places: &[usize], rows: &Rows) -> Result<(), StoreError> {
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.shared.statements.authors)));
         let query = query.bind(&rows.ids).bind(&self.writer[..]);
-        let mut ours: BTreeMap<(Vec<u8>, Vec<u8>, Option<Vec<u8>>), i64> = BTreeMap::new();
+        let mut ours: BTreeMap<Content, i64> = BTreeMap::new();
         for row in self.shared.read(Reading { doing: DOING, query }).await? {
             let [id, execution] = [0, 2].map(|it| row.try_get::<Vec<u8>, _>(it));
             let key = (id.map_err(column)?, execution.map_err(column)?, row.try_get(3).map_err(column)?);
@@ -91,6 +91,9 @@ impl Writing<'_> {
         Ok(())
     }
 }
+
+/// What tells one write of ours from another: the id, the execution, and the hash of its event.
+type Content = (Vec<u8>, Vec<u8>, Option<Vec<u8>>);
 
 fn column(error: sqlx::Error) -> StoreError {
     told(DOING, error)

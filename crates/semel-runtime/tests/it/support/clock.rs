@@ -28,6 +28,11 @@ impl PausedClock {
         Self { start: Instant::now(), jumped_ms: Arc::default() }
     }
 
+    /// How far the wall clock is from the truth, in milliseconds.
+    pub(crate) fn jumped(&self) -> i64 {
+        self.jumped_ms.load(Ordering::Relaxed)
+    }
+
     /// Moves the wall clock, forwards or backwards.
     pub(crate) fn jump(&self, millis: i64) {
         self.jumped_ms.fetch_add(millis, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 
 mod crowd;
 mod outside;
+mod senders;
 
 use super::support::{Client, Proxy, soon};
 use outside::{Service, client, curl};

@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// Where Python finds `requests`; set by `cargo xtask`.
+/// Where Python finds its packages; set by `cargo xtask`, as `SEMEL_TEST_NODE_PATH` for Node.
 const PYTHON_PATH: &str = "SEMEL_TEST_PYTHONPATH";
 
 fn script(name: &str) -> PathBuf {
@@ -73,8 +73,13 @@ impl Drop for Service {
 
 /// Runs a client to its end, and reads what it says.
 pub(super) async fn client(name: &'static str, url: &str, key: &str, timeout: &str) -> Value {
+    said(name, &[url, key, timeout]).await
+}
+
+/// Runs a script to its end, and reads what it says.
+pub(super) async fn said(name: &'static str, arguments: &[&str]) -> Value {
     let mut command = interpreter(name);
-    command.arg(script(name)).args([url, key, timeout]).stdin(Stdio::null());
+    command.arg(script(name)).args(arguments).stdin(Stdio::null());
     let running = tokio::task::spawn_blocking(move || output(&mut command));
     let said = soon("the client's end", running).await.unwrap();
     serde_json::from_str(said.trim()).unwrap()

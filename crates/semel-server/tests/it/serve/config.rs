@@ -43,6 +43,7 @@ body_bytes_max = "8MiB"
 body_rate_min = "1KiB"
 buffer_bytes_max = "128MiB"
 memory_bytes_max = "128MiB"
+disk_bytes_max = "10GiB"
 
 [guard]
 allow = ["10.1.0.0/16", "orders.internal", "192.0.2.7"]
@@ -125,6 +126,18 @@ secret = "correct horse"
 #[test]
 fn a_file_with_everything_in_it_is_right() {
     assert_eq!(check(EVERYTHING), "exit code 0\n`semel.toml` is right: 2 functions, 4 sources\n");
+}
+
+#[test]
+fn the_file_in_the_manual_is_right_and_names_every_key() {
+    let manual = include_str!("../../../README.md");
+    let start = manual.find("```toml\n[server]").unwrap() + "```toml\n".len();
+    let file = manual[start..].split_once("```").unwrap().0;
+    assert_eq!(check(file), "exit code 0\n`semel.toml` is right: 1 function, 5 sources\n");
+    for line in EVERYTHING.lines().filter(|it| it.contains('=')) {
+        let key = line.split_once(" =").unwrap().0;
+        assert!(file.contains(&format!("\n{key} =")), "the manual does not know `{key}`");
+    }
 }
 
 #[test]

@@ -210,3 +210,76 @@ async fn the_same_name_with_another_content_is_not_run() {
     function.called(2).await;
     assert_eq!(function.calls(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_take_what_their_filters_say_and_sources_reach_what_they_may() {
+    let (orders, audit) = (Upstream::echo().await, Upstream::echo().await);
+    let server = Server::with(&format!(
+        "[[function]]\nname = \"orders\"\nurl = \"http://{}/\"\nfilter = {{ prefix = {{ type = \"order.\" }} }}\n\
+         [[function]]\nname = \"audit\"\nurl = \"http://{}/\"\n\
+         [[source]]\nname = \"audited\"\nauth = \"none\"\nfunctions = \"audit\"\n",
+        orders.address, audit.address
+    ));
+    let names = |got: &crate::support::Got| -> Vec<String> {
+        let all = read(got)["functions"].as_array().unwrap().clone();
+        all.iter().map(|it| it["function"].as_str().unwrap().to_owned()).collect()
+    };
+    let event = |id: &str, kind: &str| {
+        json!({"specversion": "1.0", "id": id, "source": "/shop", "type": kind}).to_string()
+    };
+    let both = server.json("/events", &[], event("1", "order.created")).await;
+    assert_eq!(names(&both), ["orders", "audit"], "{both:?}");
+    let one = server.json("/events", &[], event("2", "user.created")).await;
+    assert_eq!(names(&one), ["audit"]);
+    let reached = server.json("/sources/audited", &[], event("3", "order.created")).await;
+    assert_eq!(names(&reached), ["audit"]);
+    audit.called(3).await;
+    assert_eq!(orders.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_no_function_takes_is_no_failure_of_its_sender() {
+    let function = Upstream::echo().await;
+    let server = Server::with(&orders(&function, "filter = { type = \"order.paid\" }\n"));
+    let got = server.event("evt-1", "{}").await;
+    assert_eq!((got.status.as_u16(), &read(&got)["functions"]), (200, &json!([])), "{got:?}");
+    assert!(server.get("/metrics").await.text().contains("\nsemel_ingest_events_unmatched_total 1\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_ones_own_names_events_and_its_absence_is_told() {
+    let function = Upstream::echo().await;
+    let server = Server::with(&orders(&function, "key = [\"/data/order\", \"header:x-shop\"]\n"));
+    let send = async |id: &str, shop: Option<&str>, data: &str| {
+        let mut request = event(&server.program, id);
+        if let Some(shop) = shop {
+            request = request.header("x-shop", shop);
+        }
+        server.send(request.body(full(data.to_owned())).unwrap()).await
+    };
+    assert_eq!(send("evt-1", Some("a"), r#"{"order":1}"#).await.status, 202);
+    assert_eq!(send("evt-2", Some("a"), r#"{"order":1}"#).await.status, 200, "another id, the same order");
+    assert_eq!(send("evt-3", Some("b"), r#"{"order":1}"#).await.status, 202, "another shop");
+    assert_eq!(told(&send("evt-4", None, "{}").await), (422, "key-missing".to_owned()));
+    function.called(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_to_a_function_is_signed() {
+    let function = Upstream::echo().await;
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let server = Server::with(&orders(&function, &format!("secret = \"{secret}\"\n")));
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    let asked = soon("the call", async {
+        loop {
+            if let Some(asked) = function.asked().first() {
+                return asked.clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let webhooks = semel_events::auth::standard_webhooks::StandardWebhooks::new([secret]).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    webhooks.verify(&asked.headers, &asked.body, semel_core::time::Timestamp::from_millis(now)).unwrap();
+}

@@ -31,6 +31,12 @@ async fn bodies_are_limited() {
     let body = pieces(vec![Bytes::from(vec![b'1'; 1024]), Bytes::from_static(b"1")], None);
     let found = server.send(event(&server.program, "evt-1").body(body).unwrap()).await;
     assert_eq!(told(&found), (413, "request-too-large".to_owned()));
+    let endless = format!(
+        "POST /events HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n401\r\n{}\r\n",
+        "1".repeat(1025)
+    );
+    let cut = exchange(server.program.address, endless).await;
+    assert!(cut.starts_with("HTTP/1.1 413 "), "what does not end is cut at the limit: {cut}");
     let just = pieces(vec![Bytes::from(vec![b'1'; 1000]), Bytes::from(vec![b'1'; 24])], None);
     let just = server.send(event(&server.program, "evt-1").body(just).unwrap()).await;
     assert_eq!(just.status, 202, "{just:?}");

@@ -8,3 +8,4 @@ mod reload;
 mod sources;
 mod stop;
 mod support;
+mod sync;

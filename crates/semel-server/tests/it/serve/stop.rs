@@ -69,7 +69,8 @@ async fn told_to_stop_it_finishes_what_is_under_way() {
     assert_eq!(server.event("evt-1", "{}").await.status, 202);
     function.called(1).await;
     server.program.signal("TERM");
-    server.program.event("stopping: finishing what is under way");
+    let finishing = server.program.event("no more events are taken: finishing calls");
+    assert_eq!(finishing["calls"], 1);
     gate.open(1);
     assert!(server.program.ended().success());
     server.program.event("stopped");

@@ -10,7 +10,7 @@ pub(crate) use body::{Channel, bytes, pieces};
 pub(crate) use client::{Client, Got, json, post};
 pub(crate) use program::{Proxy, semel};
 pub(crate) use raw::{Raw, exchange};
-pub(crate) use upstream::{Asked, Gate, Upstream, answer};
+pub(crate) use upstream::{Answer, Asked, Gate, Upstream, answer};
 
 use std::time::Duration;
 

@@ -7,11 +7,13 @@ use semel_core::{
     execution::{Execution, ExecutionId},
     fence::Fence,
     queue::{Accepted, Fenced, Queue, Written},
-    record::Status,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 const CALLERS: usize = 16;
@@ -139,31 +141,43 @@ pub async fn contended(queue: Arc<dyn Queue>, spawn: impl Fn(BoxFuture<'static, 
     });
     let answers: Vec<_> = spawned(accepts.collect(), &spawn).await.into_iter().flatten().collect();
     judge_accepts(&Bench { queue: &*queue, function: Arc::clone(&function) }, &batch, &answers).await;
+    let ticks = Arc::<AtomicU64>::default();
     let workers = (0..CALLERS).map(|worker| {
-        let (queue, function) = (Arc::clone(&queue), Arc::clone(&function));
-        Box::pin(async move { work(&Bench { queue: &*queue, function }, worker).await })
+        let (queue, function, ticks) = (Arc::clone(&queue), Arc::clone(&function), Arc::clone(&ticks));
+        Box::pin(async move { work(&Bench { queue: &*queue, function }, worker, &ticks).await })
             as BoxFuture<'static, _>
     });
-    let settled: Vec<Fenced<Execution>> =
-        spawned(workers.collect(), &spawn).await.into_iter().flatten().collect();
+    let settled: Vec<Settled> = spawned(workers.collect(), &spawn).await.into_iter().flatten().collect();
     judge_work(&Bench { queue: &*queue, function }, &batch, &settled).await;
 }
 
+/// What a worker completed, and when by the count of all workers.
+struct Settled {
+    it: Fenced<Execution>,
+    /// After it was handed out.
+    began: u64,
+    /// Before it was written.
+    ended: u64,
+}
+
 /// Completes what it is handed until nothing is left, and says what it completed.
-async fn work(bench: &Bench<'_>, worker: usize) -> Vec<Fenced<Execution>> {
+async fn work(bench: &Bench<'_>, worker: usize, ticks: &AtomicU64) -> Vec<Settled> {
+    let tick = || ticks.fetch_add(1, Ordering::SeqCst);
     let (mut settled, mut idle) = (Vec::new(), 0);
     while idle < IDLE_ROUNDS_MAX {
         // Every third lets its leases lapse, and so is sometimes superseded.
         let held =
             if worker.is_multiple_of(3) { bench.claim_and_crash(3).await } else { bench.claim(3).await };
+        let began = tick();
         idle = if held.is_empty() && !is_unfinished(bench).await { idle + 1 } else { 0 };
         let later = bench.now() + HOUR;
         let after: Vec<Execution> = held.iter().map(|it| completed(&it.value, later)).collect();
         let changes: Vec<_> =
             held.iter().zip(&after).map(|(it, after)| super::sample::change(it.fence, after)).collect();
+        let ended = tick();
         for (written, value) in bench.write(&changes).await.into_iter().zip(after) {
             if let Written::Won(fence) = written {
-                settled.push(Fenced { fence, value });
+                settled.push(Settled { it: Fenced { fence, value }, began, ended });
             }
         }
         crate::join::yield_now().await;
@@ -177,21 +191,22 @@ async fn is_unfinished(bench: &Bench<'_>) -> bool {
 }
 
 /// Demands that each was completed once, and each order in its sequence.
-async fn judge_work(bench: &Bench<'_>, batch: &[Execution], settled: &[Fenced<Execution>]) {
-    let ids: BTreeSet<ExecutionId> = settled.iter().map(|it| it.value.id()).collect();
+async fn judge_work(bench: &Bench<'_>, batch: &[Execution], settled: &[Settled]) {
+    let ids: BTreeSet<ExecutionId> = settled.iter().map(|it| it.it.value.id()).collect();
     assert_eq!((ids.len(), settled.len()), (batch.len(), batch.len()), "completed twice, or not at all");
-    let mut by_order: BTreeMap<&str, Vec<&Fenced<Execution>>> = BTreeMap::new();
+    let mut lines: BTreeMap<&str, Vec<&Settled>> = BTreeMap::new();
     for it in settled {
-        bench.expect_stored(it.fence, &it.value).await;
-        assert_eq!(it.value.status(), Status::Completed);
-        if let Some(order) = &it.value.order {
-            by_order.entry(&order.key).or_default().push(it);
+        bench.expect_stored(it.it.fence, &it.it.value).await;
+        if let Some(order) = &it.it.value.order {
+            lines.entry(&order.key).or_default().push(it);
         }
     }
-    for (order, mut executions) in by_order {
-        executions.sort_by_key(|it| it.value.order.as_ref().map(|it| it.sequence));
-        // Whoever comes later began after the one before had ended.
-        let began: Vec<_> = executions.iter().map(|it| it.value.updated_at).collect();
-        assert!(began.is_sorted(), "`{order}` did not run in its sequence: {began:?}");
+    for (order, mut line) in lines {
+        line.sort_by_key(|it| it.it.value.order.as_ref().map(|it| it.sequence));
+        for pair in line.windows(2) {
+            let [first, second] = [&pair[0].it.value.key, &pair[1].it.value.key];
+            let in_turn = pair[0].ended < pair[1].began;
+            assert!(in_turn, "`{second}` of `{order}` was handed out before `{first}` was over");
+        }
     }
 }

@@ -1,0 +1,58 @@
+//! One directory, one process, and only so much room.
+
+use super::damage::{FUNCTION, completed, event};
+use semel_core::{
+    queue::{Accepted, Change, Demand, Queue, Want, Written},
+    record::Holder,
+    store::StoreErrorKind,
+};
+use semel_embedded::{EmbeddedQueue, Home, Options};
+use semel_testkit::ManualClock;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_home_holds_a_store_and_a_queue_and_opens_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let home = Home::open(directory.path()).unwrap();
+    let queue = home.queue(EmbeddedQueue::builder(directory.path(), clock.arc())).unwrap();
+    let store = home.store(clock.arc(), Options::default()).unwrap();
+    let second = || match EmbeddedQueue::open(directory.path(), clock.arc()) {
+        Ok(_) => panic!("the directory is open"),
+        Err(error) => error,
+    };
+    assert_eq!(second().kind(), StoreErrorKind::Misconfigured);
+    assert!(second().to_string().contains("is open in another process"), "{}", second());
+    drop((home, store));
+    assert_eq!(second().kind(), StoreErrorKind::Misconfigured, "the queue is still in use");
+    drop(queue);
+    EmbeddedQueue::open(directory.path(), clock.arc()).unwrap();
+}
+
+#[tokio::test]
+async fn a_queue_that_has_no_room_accepts_nothing_new_and_finishes_what_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let options = Options { segment_bytes: 64 << 10, flush_segments: 2, backlog_segments_max: 8 };
+    let builder = EmbeddedQueue::builder(directory.path(), clock.arc()).options(options);
+    let queue = builder.bytes_max(1 << 20).open().unwrap();
+    let now = queue.clock().now();
+    let mut number = 0;
+    let refused = loop {
+        match queue.accept(&[event(number, 4_000, now)]).await {
+            Ok(answers) => assert!(matches!(answers[..], [Accepted::New(_)])),
+            Err(error) => break error,
+        }
+        number += 1;
+        assert!(number < 1_000, "a megabyte is full at some point");
+    };
+    assert_eq!(refused.kind(), StoreErrorKind::Refused);
+    assert!(number > 100, "only {number} fit into a megabyte");
+    let want = Want { function: FUNCTION.into(), limit: 20, lease: Duration::from_mins(1) };
+    let held = queue.claim(&Demand { holder: Holder(1), wants: vec![want] }).await.unwrap();
+    assert_eq!(held.len(), 20, "what is there is handed out");
+    let change = |expected, after| Change { expected, after, causes: Vec::new() };
+    let changes: Vec<_> = held.iter().map(|it| change(it.fence, completed(&it.value, now))).collect();
+    let written = queue.write(&changes).await.unwrap();
+    assert!(written.iter().all(|it| matches!(it, Written::Won(_))), "what is under way is finished");
+}

@@ -1,0 +1,110 @@
+//! Who did what, and when.
+
+use semel_core::{
+    execution::{Arrival, Execution, Input, Origin, claimed, step},
+    fingerprint::Fingerprint,
+    key::Key,
+    queue::{Cursor, Fenced, Filter, Page},
+    record::{Body, Holder},
+    retry::{Jitter, RetryPolicy},
+    store::StoreError,
+    time::Timestamp,
+};
+use std::{sync::Arc, time::Duration};
+
+use crate::engine::Runtime;
+
+/// How long entries are remembered.
+pub const AUDIT_RETENTION: Duration = Duration::from_hours(90 * 24);
+/// The function that entries are executions of.
+const FUNCTION: &str = "$audit";
+
+/// Something that somebody changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditEntry {
+    /// Who.
+    pub who: Arc<str>,
+    /// What: `pause`, `redrive` and the like.
+    pub what: Arc<str>,
+    /// What of: the name of a function, or the id of an execution.
+    pub subject: Arc<str>,
+    /// More about it, in a line.
+    pub detail: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Something that somebody is about to change.
+#[derive(Clone, Debug)]
+pub(crate) struct Auditing<'a> {
+    pub(crate) who: &'a str,
+    pub(crate) what: &'a str,
+    pub(crate) subject: &'a str,
+    pub(crate) detail: &'a str,
+}
+
+impl Auditing<'_> {
+    /// The entry, as it is accepted: ended, under a name that nobody else has.
+    pub(crate) fn execution(&self, now: Timestamp, holder: Holder) -> Execution {
+        let what = if self.what.is_empty() { "change" } else { self.what };
+        let arrival = Arrival {
+            key: Key::new(FUNCTION, format!("{:032x}", holder.0)).expect("digits are a key"),
+            function: FUNCTION.into(),
+            origin: Origin { source: self.who.into(), id: self.subject.into(), kind: what.into() },
+            order: None,
+            fingerprint: Fingerprint::of_bytes(self.detail.as_bytes()),
+            event: self.detail.as_bytes().into(),
+            event_time: None,
+            event_expires_at: None,
+        };
+        let policy = RetryPolicy::default().with_retention(AUDIT_RETENTION).expect("it is in range");
+        let accepted = Execution::accepted(now, arrival, now);
+        let running = claimed(now, &accepted, holder, now).expect("it is due at once");
+        let nothing = Body::Kept { bytes: Vec::new(), until: now };
+        step(now, &running, Input::Complete(nothing), &policy, Jitter::LEAST)
+            .expect("what runs can be completed")
+    }
+}
+
+impl AuditEntry {
+    fn of(stored: &Fenced<Execution>) -> Self {
+        let Execution { origin, event, accepted_at, .. } = &stored.value;
+        Self {
+            who: Arc::clone(&origin.source),
+            what: Arc::clone(&origin.kind),
+            subject: Arc::clone(&origin.id),
+            detail: String::from_utf8_lossy(event.as_deref().unwrap_or_default()).into_owned(),
+            at: *accepted_at,
+        }
+    }
+}
+
+impl Runtime {
+    /// What was changed, the latest first, of this subject or of all.
+    pub async fn audit(
+        &self,
+        subject: Option<&str>,
+        from: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        let filter =
+            Filter { function: Some(FUNCTION.into()), name: subject.map(Into::into), ..Filter::default() };
+        let page = self.queue().list(&filter, from, limit).await?;
+        Ok(Page { items: page.items.iter().map(AuditEntry::of).collect(), next: page.next })
+    }
+
+    /// Writes an entry about something that was changed elsewhere.
+    pub async fn note_change(
+        &self,
+        who: &str,
+        what: &str,
+        subject: &str,
+        detail: &str,
+    ) -> Result<(), StoreError> {
+        let entry = Auditing { who, what, subject, detail };
+        let engine = self.engine();
+        let execution = entry.execution(engine.clock.now(), engine.chance.holder());
+        let _new = engine.queue.accept(&[execution]).await?;
+        Ok(())
+    }
+}

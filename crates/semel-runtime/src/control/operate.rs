@@ -1,0 +1,133 @@
+//! What an operator does to one execution.
+//!
+//! 1. The execution is read, stepped, and written under the fence that was read, with its audit entry. If somebody else wrote
+//!    first, it is read again.
+//! 2. An attempt that runs when its execution is cancelled is superseded: whatever it finds out is not written.
+//! 3. A redriven execution is due at once.
+
+use super::Auditing;
+use crate::engine::{Engine, Runtime};
+use semel_core::{
+    call::Resolution,
+    execution::{Execution, ExecutionId, Input, Refused, step},
+    queue::{Change, Fenced, Written},
+    sabotage::is_on,
+    store::{StoreError, StoreErrorKind},
+    time::Timestamp,
+};
+use semel_events::event::Event;
+
+/// How often an operation is tried while others write the same execution.
+const TRIES_MAX: u32 = 16;
+
+/// What an operator does to an execution.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Ends it.
+    Cancel,
+    /// Lets it wait until it is unparked.
+    Park,
+    /// Lets it go on.
+    Unpark,
+    /// Starts it again after it failed, with its own event or another one.
+    Redrive(Option<Box<Event>>),
+    /// Says what became of it, after nobody could tell.
+    Resolve(Resolution),
+}
+
+impl Action {
+    /// As written in the audit log.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Park => "park",
+            Self::Unpark => "unpark",
+            Self::Redrive(None) => "redrive",
+            Self::Redrive(Some(_)) => "edit and redrive",
+            Self::Resolve(Resolution::Happened(_)) => "resolve: happened",
+            Self::Resolve(Resolution::DidNot) => "resolve: did not happen",
+        }
+    }
+
+    fn input(&self) -> Input {
+        match self {
+            Self::Cancel => Input::Cancel,
+            Self::Park => Input::Park,
+            Self::Unpark => Input::Unpark,
+            Self::Redrive(event) => Input::Redrive { event: event.as_ref().map(|it| it.encode().into()) },
+            Self::Resolve(resolution) => Input::Resolve(resolution.clone()),
+        }
+    }
+}
+
+/// What became of an operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use = "it may have been refused"]
+pub enum Operated {
+    /// Done; this is what stands now.
+    Done(Box<Fenced<Execution>>),
+    /// There is no such execution.
+    NotFound,
+    /// It makes no sense where the execution stands.
+    Refused(Refused),
+}
+
+impl Runtime {
+    /// Does this to an execution.
+    pub async fn operate(&self, id: ExecutionId, action: &Action, who: &str) -> Result<Operated, StoreError> {
+        let subject = id.to_string();
+        let auditing = Auditing { who, what: action.as_str(), subject: &subject, detail: "" };
+        operate(self.engine(), id, action, Some(&auditing)).await
+    }
+}
+
+pub(super) async fn operate(
+    engine: &Engine,
+    id: ExecutionId,
+    action: &Action,
+    auditing: Option<&Auditing<'_>>,
+) -> Result<Operated, StoreError> {
+    for _ in 0..TRIES_MAX {
+        let now = engine.clock.now();
+        let Some(found) = found(engine, now, id).await? else { return Ok(Operated::NotFound) };
+        let function = engine.table().function(&found.value.function);
+        let policy = function.map(|it| it.policy.clone()).unwrap_or_default();
+        let after = match step(now, &found.value, action.input(), &policy, engine.chance.jitter()) {
+            Ok(after) => after,
+            Err(refused) => return Ok(Operated::Refused(refused)),
+        };
+        if is_on("redrive_swallowed") && matches!(action, Action::Redrive(_)) {
+            return Ok(Operated::Done(Box::new(found)));
+        }
+        let causes = auditing.map(|it| it.execution(now, engine.chance.holder())).into_iter().collect();
+        let change = Change { expected: found.fence, after: after.clone(), causes };
+        if let [Written::Won(fence)] = engine.queue.write(&[change]).await?[..] {
+            note(engine, &after);
+            return Ok(Operated::Done(Box::new(Fenced { fence, value: after })));
+        }
+    }
+    Err(StoreError::new(StoreErrorKind::Unavailable, "control", format!("too many write execution {id}")))
+}
+
+/// What stands under this id, unless it is a thing of the runtime's own or has expired.
+async fn found(
+    engine: &Engine,
+    now: Timestamp,
+    id: ExecutionId,
+) -> Result<Option<Fenced<Execution>>, StoreError> {
+    let found = engine.queue.get(&[id]).await?.pop().flatten();
+    Ok(found.filter(|it| is_anybodys(&it.value) && !it.value.is_expired(now)))
+}
+
+/// Whether an execution is of a function of somebody, not of the runtime's own books.
+pub(super) fn is_anybodys(execution: &Execution) -> bool {
+    !matches!(&*execution.function, "$control" | "$audit")
+}
+
+fn note(engine: &Engine, after: &Execution) {
+    let Some(due_at) = after.due_at() else { return };
+    let should_look = engine.table().note(&after.function, due_at);
+    if should_look {
+        engine.wake.notify_one();
+    }
+}

@@ -1,0 +1,295 @@
+//! Calling functions while the sender waits: sync mode.
+//!
+//! 1. The event is accepted as claimed and delivered at once, and the sender is told what came of it. Where there is no place,
+//!    nothing is kept, and the sender comes again.
+//! 2. An event that comes again is judged by where its execution stands: completed and refused ones are replayed; one that
+//!    waits for its next attempt is not started early; one whose attempts are over is started again, because the sender's own
+//!    retry is what this mode is for.
+//! 3. A failed attempt leaves its execution to the function's policy, as always: with retry on, the runtime goes on trying
+//!    though the sender may have given up.
+//!
+//! A function that is called in order cannot be called while the sender waits: only the queue knows whose turn it is.
+
+use super::{
+    accept::{Entering, Existing, enter_called, is_within, place},
+    attempt::{Attempt, attempt},
+    place::Place,
+    receipt::{RETRY_AFTER, Refused},
+    settle::{Settled, write_once},
+    shared::{Engine, Stage, locked},
+    table::lease,
+};
+use crate::function::{
+    Function,
+    route::{Unroutable, route},
+};
+use http::HeaderMap;
+use semel_core::{
+    execution::{Due, Execution, ExecutionId, Input, Phase, claimed, step},
+    fingerprint::Fingerprint,
+    queue::{Change, Fenced, Written},
+    record::{Body, Holder, Reason},
+    retry::Jitter,
+    time::Timestamp,
+};
+use semel_events::event::Event;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// What became of an event while its sender waited.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Called {
+    /// No function takes such events: nothing was kept.
+    Unmatched,
+    /// It has no key for one of the functions that take it: nothing was kept.
+    Refused(Unroutable),
+    /// What each function made of it.
+    Answered(Vec<Answered>),
+}
+
+/// What one function made of an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// The function.
+    pub function: Arc<str>,
+    /// The execution that stands for the event there.
+    pub id: ExecutionId,
+    /// What became of it.
+    pub outcome: CallOutcome,
+}
+
+/// What became of an execution that was called for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CallOutcome {
+    /// It took effect, now or before.
+    Completed {
+        /// The result.
+        body: Body,
+        /// Whether it had been there before.
+        is_replay: bool,
+    },
+    /// It failed for good, now or before.
+    Failed {
+        /// Why.
+        reason: Reason,
+        /// In the function's words.
+        error: String,
+        /// Whether it had before.
+        is_replay: bool,
+    },
+    /// It did not take effect, and may later.
+    Later {
+        /// What went wrong, if it was tried.
+        error: Option<String>,
+        /// When to come again.
+        after: Duration,
+    },
+    /// Somebody is at it.
+    Running {
+        /// When to come again: when its lease lapses, at the latest.
+        after: Duration,
+    },
+    /// Another event had come before, under the same name and with another payload. This one is not run.
+    Mismatch {
+        /// Whether the function wants such events refused.
+        is_strict: bool,
+    },
+    /// The function was called, and what came of it could not be written.
+    Unconfirmed,
+}
+
+/// What to do about an event that has come before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Again {
+    /// Say this.
+    Say(CallOutcome),
+    /// Write this, and run it.
+    Run(Box<Execution>),
+}
+
+/// Decides by where the execution stands.
+fn again(
+    now: Timestamp,
+    found: &Execution,
+    event: &Arc<[u8]>,
+    print: Fingerprint,
+    function: &Function,
+    holder: Holder,
+) -> Again {
+    if found.fingerprint != print {
+        return Again::Say(CallOutcome::Mismatch { is_strict: function.strict_mismatch });
+    }
+    let run = |execution: &Execution| claimed(now, execution, holder, now + lease(function)).map(Box::new);
+    match &found.phase {
+        Phase::Completed(body) => Again::Say(CallOutcome::Completed { body: body.clone(), is_replay: true }),
+        Phase::Failed { reason: Reason::Dropped | Reason::Exhausted | Reason::Window, .. } => {
+            let redrive = Input::Redrive { event: Some(Arc::clone(event)) };
+            let restarted = step(now, found, redrive, &function.policy, Jitter::LEAST);
+            let running = restarted.ok().as_ref().and_then(run);
+            running.map_or(Again::Say(later(None, RETRY_AFTER)), Again::Run)
+        }
+        Phase::Failed { reason, error } => {
+            Again::Say(CallOutcome::Failed { reason: *reason, error: error.clone(), is_replay: true })
+        }
+        Phase::Pending(Due::Parked { .. }) => Again::Say(later(found.last_error.clone(), PARKED)),
+        Phase::Pending(Due::At(at)) => {
+            let waits = || Again::Say(later(found.last_error.clone(), at.since(now)));
+            // One with an order waits for its turn, and only the queue knows when that is.
+            run(found).filter(|_| found.order.is_none()).map_or_else(waits, Again::Run)
+        }
+        Phase::InProgress { lease_until, .. } => run(found)
+            .map_or_else(|| Again::Say(CallOutcome::Running { after: lease_until.since(now) }), Again::Run),
+    }
+}
+
+/// When to come again for something that an operator has parked.
+const PARKED: Duration = Duration::from_mins(1);
+
+const fn later(error: Option<String>, after: Duration) -> CallOutcome {
+    CallOutcome::Later { error, after }
+}
+
+/// Calls the functions that take this event, and waits for what comes of it.
+pub(crate) async fn call(
+    engine: &Arc<Engine>,
+    event: &Event,
+    headers: &HeaderMap,
+    only: Option<&[Arc<str>]>,
+) -> Result<Called, Refused> {
+    if engine.stage() != Stage::Running {
+        return Err(Refused::Stopping);
+    }
+    let functions = engine.functions();
+    let matching = functions.iter().filter(|it| it.takes(event) && is_within(only, it));
+    let routed = match route(event, headers, matching) {
+        Ok(routed) if routed.is_empty() => return Ok(Called::Unmatched),
+        Ok(routed) => routed,
+        Err(refused) => return Ok(Called::Refused(refused)),
+    };
+    let at = engine.moment();
+    let mut placed = Vec::with_capacity(routed.len());
+    for (function, arrival) in routed {
+        if arrival.order.is_some() {
+            return Err(Refused::InOrder { function: arrival.function });
+        }
+        let execution = Execution::accepted(at.now, arrival, at.now);
+        // All places first: where one is missing, nothing is kept.
+        let place = match known(engine, &function, &execution) {
+            Some(outcome) => Err(outcome),
+            None => Ok(place(engine, at, &execution).ok_or(Refused::Busy { retry_after: RETRY_AFTER })?),
+        };
+        placed.push((function, execution, place));
+    }
+    let begun: Vec<_> = placed.into_iter().map(|it| begin(engine, event, it)).collect();
+    let mut answered = Vec::with_capacity(begun.len());
+    for begun in begun {
+        let (name, id) = (Arc::clone(begun.function.name.shared()), begun.id);
+        let outcome = finish(engine, begun).await?;
+        answered.push(Answered { function: name, id, outcome });
+    }
+    Ok(Called::Answered(answered))
+}
+
+struct Begun {
+    function: Arc<Function>,
+    id: ExecutionId,
+    event: Arc<[u8]>,
+    fingerprint: Fingerprint,
+    how: How,
+}
+
+enum How {
+    Known(CallOutcome),
+    Entering(oneshot::Receiver<Entering>),
+}
+
+/// What can be said without asking the queue: it runs here.
+fn known(engine: &Engine, function: &Function, execution: &Execution) -> Option<CallOutcome> {
+    let known = locked(&engine.flying).get(&execution.id())?;
+    Some(if known.fingerprint == execution.fingerprint {
+        CallOutcome::Running { after: RETRY_AFTER }
+    } else {
+        CallOutcome::Mismatch { is_strict: function.strict_mismatch }
+    })
+}
+
+type Placed = (Arc<Function>, Execution, Result<Place, CallOutcome>);
+
+fn begin(engine: &Arc<Engine>, event: &Event, (function, execution, place): Placed) -> Begun {
+    let (id, fingerprint) = (execution.id(), execution.fingerprint);
+    let bytes = execution.event.clone().expect("it was just accepted");
+    let how = match place {
+        Err(outcome) => How::Known(outcome),
+        Ok(place) => {
+            How::Entering(enter_called(engine, Arc::clone(&function), &execution, event.clone(), place))
+        }
+    };
+    Begun { function, id, event: bytes, fingerprint, how }
+}
+
+async fn finish(engine: &Arc<Engine>, begun: Begun) -> Result<CallOutcome, Refused> {
+    let entering = match begun.how {
+        How::Known(outcome) => return Ok(outcome),
+        How::Entering(entering) => entering.await.map_err(|_| Refused::Stopping)?,
+    };
+    match entering {
+        Entering::Started(settled) => Ok(told(settled.await)),
+        Entering::Lost(cause) => Err(Refused::Unavailable { retry_after: RETRY_AFTER, cause }),
+        Entering::Duplicate(existing) => {
+            let Existing { found, place, event } = *existing;
+            let (now, holder) = (engine.clock.now(), engine.chance.holder());
+            match again(now, &found.value, &begun.event, begun.fingerprint, &begun.function, holder) {
+                Again::Say(outcome) => Ok(outcome),
+                Again::Run(after) => run(engine, begun.function, found.fence, *after, place, event).await,
+            }
+        }
+    }
+}
+
+/// Writes that an execution is claimed again, and runs it.
+async fn run(
+    engine: &Arc<Engine>,
+    function: Arc<Function>,
+    expected: semel_core::fence::Fence,
+    after: Execution,
+    place: Place,
+    event: Event,
+) -> Result<CallOutcome, Refused> {
+    let began = engine.clock.monotonic();
+    let change = Change { expected, after: after.clone(), causes: Vec::new() };
+    match write_once(engine, change).await {
+        Ok(Written::Won(fence)) => {
+            let (report, settled) = oneshot::channel();
+            let held = Fenced { fence, value: after };
+            let attempt_of = Attempt {
+                engine: Arc::clone(engine),
+                function,
+                place,
+                held,
+                event: Some(event),
+                began,
+                report: Some(report),
+            };
+            engine.tasks.spawn(attempt(attempt_of));
+            Ok(told(settled.await))
+        }
+        // Somebody else was faster, and is at it.
+        Ok(Written::Lost) => Ok(CallOutcome::Running { after: RETRY_AFTER }),
+        Err(cause) => Err(Refused::Unavailable { retry_after: RETRY_AFTER, cause }),
+    }
+}
+
+fn told(settled: Result<Settled, oneshot::error::RecvError>) -> CallOutcome {
+    let Ok(Settled::Written(stored)) = settled else { return CallOutcome::Unconfirmed };
+    let Fenced { value, .. } = *stored;
+    let updated_at = value.updated_at;
+    match value.phase {
+        Phase::Completed(body) => CallOutcome::Completed { body, is_replay: false },
+        Phase::Failed { reason, error } => CallOutcome::Failed { reason, error, is_replay: false },
+        Phase::Pending(Due::At(at)) => later(value.last_error, at.since(updated_at)),
+        Phase::Pending(Due::Parked { .. }) => later(value.last_error, PARKED),
+        Phase::InProgress { lease_until, .. } => {
+            CallOutcome::Running { after: lease_until.since(updated_at) }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What the parts of the engine share.
+
+use super::{
+    accept::accept_in,
+    chance::Chance,
+    flying::Flying,
+    gather::Gather,
+    repeats::Repeated,
+    table::{Moment, Table},
+    tasks::Tasks,
+};
+use crate::{control::Jobs, deliver::Deliver, function::Function};
+use semel_core::{
+    execution::Execution,
+    queue::{Accepted, Change, Queue, Written},
+    time::Clock,
+};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// How far a runtime is on its way to its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Stage {
+    /// It takes everything.
+    Running,
+    /// It takes nothing more, and finishes what runs.
+    Stopping,
+    /// It hands back what runs.
+    Interrupting,
+}
+
+/// What the parts of the engine share.
+pub(crate) struct Engine {
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) deliver: Arc<dyn Deliver>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) chance: Chance,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) accepts: Gather<Execution, Accepted>,
+    pub(crate) writes: Gather<Change, Written>,
+    pub(crate) table: Mutex<Table>,
+    /// The functions that events are accepted for, shared with whoever routes.
+    pub(crate) functions: Mutex<Arc<[Arc<Function>]>>,
+    pub(crate) flying: Mutex<Flying>,
+    pub(crate) repeated: Mutex<Repeated>,
+    /// Wakes the loop that claims.
+    pub(crate) wake: Notify,
+    /// Wakes whoever waits for what runs to end.
+    pub(crate) place_given_back: Notify,
+    /// Only ever raised.
+    stage: Mutex<Stage>,
+    /// Wakes whoever waits for the end, in the order they came: a simulation is the same every time.
+    stage_raised: Notify,
+    pub(crate) jobs: Mutex<Jobs>,
+    /// Most bytes of events that wait to be written.
+    pub(crate) bytes_max: usize,
+}
+
+/// What an engine is made of.
+pub(crate) struct Parts {
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) deliver: Arc<dyn Deliver>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) in_flight_max: u32,
+    pub(crate) bytes_max: usize,
+}
+
+impl Engine {
+    /// An engine without functions, in the surrounding tokio runtime. Nothing runs yet.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { queue, deliver, seed, in_flight_max, bytes_max } = parts;
+        let (clock, tasks) = (queue.clock(), Arc::new(Tasks::new()));
+        let started = clock.monotonic();
+        let (accepting, writing) = (Arc::clone(&queue), Arc::clone(&queue));
+        let accepts = Gather::new(Arc::clone(&tasks), move |executions| {
+            Box::pin(accept_in(Arc::clone(&accepting), executions))
+        });
+        let writes = Gather::new(Arc::clone(&tasks), move |changes: Vec<_>| {
+            let writing = Arc::clone(&writing);
+            Box::pin(async move { writing.write(&changes).await })
+        });
+        Self {
+            queue,
+            deliver,
+            clock,
+            chance: Chance::new(seed),
+            tasks,
+            accepts,
+            writes,
+            table: Mutex::new(Table::new(started, in_flight_max, bytes_max)),
+            functions: Mutex::new([].into()),
+            flying: Mutex::default(),
+            repeated: Mutex::default(),
+            wake: Notify::new(),
+            place_given_back: Notify::new(),
+            stage: Mutex::new(Stage::Running),
+            stage_raised: Notify::new(),
+            jobs: Mutex::default(),
+            bytes_max,
+        }
+    }
+
+    /// Both clocks, now.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { now: self.clock.now(), monotonic: self.clock.monotonic() }
+    }
+
+    /// The table, locked.
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        locked(&self.table)
+    }
+
+    /// The functions that events are accepted for.
+    pub(crate) fn functions(&self) -> Arc<[Arc<Function>]> {
+        Arc::clone(&locked(&self.functions))
+    }
+
+    /// Drops what runs where it stands.
+    pub(crate) fn end(&self) {
+        self.tasks.end();
+        self.accepts.clear();
+        self.writes.clear();
+    }
+
+    /// How far it is on its way to its end.
+    pub(crate) fn stage(&self) -> Stage {
+        *locked(&self.stage)
+    }
+
+    /// Nearer to its end.
+    pub(crate) fn raise(&self, stage: Stage) {
+        {
+            let mut now = locked(&self.stage);
+            *now = stage.max(*now);
+        }
+        self.stage_raised.notify_waiters();
+    }
+
+    /// Waits until it is that near to its end.
+    pub(crate) async fn raised(&self, stage: Stage) {
+        loop {
+            // Made before the look, so that nothing is missed in between.
+            let raised = self.stage_raised.notified();
+            if self.stage() >= stage {
+                return;
+            }
+            raised.await;
+        }
+    }
+
+    /// Waits until no place is taken, by this count, or the time is over. Whether none is.
+    pub(crate) async fn idle(&self, within: Duration, taken: impl Fn(&Table) -> u32) -> bool {
+        let nothing_runs = async {
+            loop {
+                let given_back = self.place_given_back.notified();
+                if taken(&self.table()) == 0 {
+                    return;
+                }
+                given_back.await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = nothing_runs => true,
+            () = self.clock.sleep(within) => false,
+        }
+    }
+}
+
+/// A lock whose holder panicked is still a lock: what it guards is changed in steps that cannot be seen half done.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("stage", &self.stage()).finish_non_exhaustive()
+    }
+}

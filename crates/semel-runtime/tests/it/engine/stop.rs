@@ -1,0 +1,79 @@
+//! Stopping, in order and not.
+
+use super::{SECOND, World, event, orders};
+use crate::support::targets::{Target, status};
+use http::HeaderMap;
+use semel_core::record::Status;
+use semel_runtime::{Function, Refused};
+use std::sync::Arc;
+
+fn slow() -> Arc<Target> {
+    Target::new(|_| async {
+        tokio::time::sleep(SECOND * 3).await;
+        status(200, "")
+    })
+}
+
+fn short() -> Function {
+    let policy = orders().policy.with_timeout(SECOND * 5).unwrap();
+    Function { policy, ..orders() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_is_finished_and_nothing_more_is_taken() {
+    let world = World::new(&slow(), [short()]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND).await;
+    let stopping = tokio::spawn({
+        let runtime = world.runtime.clone();
+        async move { runtime.shutdown(SECOND * 10).await }
+    });
+    tokio::task::yield_now().await;
+    let refused = world.runtime.accept(&[event("evt-2")], &HeaderMap::new()).await;
+    assert!(matches!(refused, Err(Refused::Stopping)), "{refused:?}");
+    assert!(stopping.await.unwrap());
+    assert_eq!(world.status(id).await, Status::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_finished_in_time_counts_as_an_attempt_and_is_not_made_again_before_its_lease_would_have_lapsed()
+ {
+    let target = slow();
+    let world = World::new(&target, [short()]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND).await;
+    let leased_until = world.stored(id).await.value.due_at().unwrap();
+    assert!(world.runtime.shutdown(SECOND).await);
+    let stored = world.stored(id).await.value;
+    assert_eq!((stored.status(), stored.attempts), (Status::Pending, 1));
+    assert!(stored.due_at().unwrap() + SECOND >= leased_until, "{stored:?}");
+    let other = world.node(&target, [short()]).await;
+    world.pass(SECOND * 60).await;
+    assert_eq!((world.status(id).await, target.seen().len()), (Status::Completed, 2));
+    assert!(other.shutdown(SECOND).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_node_takes_over_what_a_crashed_one_left_when_the_lease_has_lapsed() {
+    let target = slow();
+    let world = World::new(&target, [short()]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND).await;
+    let other = world.node(&target, [short()]).await;
+    let World { runtime, queue, clock } = world;
+    drop(runtime);
+    let world = World { runtime: other, queue, clock };
+    world.pass(SECOND * 12).await;
+    assert_eq!((world.status(id).await, target.seen().len()), (Status::InProgress, 1));
+    world.pass(SECOND * 7).await;
+    let stored = world.stored(id).await.value;
+    assert_eq!((stored.status(), stored.attempts, target.seen().len()), (Status::Completed, 2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_has_nothing_to_do_stops_at_once_and_waits_for_nothing() {
+    let world = World::new(&slow(), [short()]).await;
+    let before = tokio::time::Instant::now();
+    assert!(world.runtime.shutdown(SECOND * 10).await);
+    assert_eq!(before.elapsed(), std::time::Duration::ZERO);
+}

@@ -1,0 +1,44 @@
+//! The functions of the simulation, each with a target of its own kind.
+
+use crate::support::targets::at;
+use semel_core::retry::{Backoff, RetryPolicy};
+use semel_events::filter::{Compare, Filter};
+use semel_runtime::{DeadLetter, Function, Rate};
+use std::time::Duration;
+
+/// The names of those that take events.
+pub(super) const NAMES: [&str; 8] =
+    ["fine", "slow", "flaky", "fatal", "hanging", "poison", "ordered", "paced"];
+/// Takes the dead letters of `fatal`.
+pub(super) const UNDERTAKER: &str = "undertaker";
+
+fn policy() -> RetryPolicy {
+    let backoff = Backoff::Exponential { min: Duration::from_secs(1), max: Duration::from_secs(10) };
+    let policy = RetryPolicy::gen2().with_backoff(backoff).unwrap();
+    policy.with_timeout(Duration::from_secs(5)).unwrap().with_attempts_max(Some(8)).unwrap()
+}
+
+fn function(name: &str, concurrency: u32) -> Function {
+    Function {
+        filter: Some(Filter::compare(Compare::Exact, "type", name).unwrap()),
+        policy: policy(),
+        concurrency: concurrency.try_into().unwrap(),
+        ..Function::new(name.parse().unwrap(), at(name))
+    }
+}
+
+/// All of them.
+pub(super) fn all() -> Vec<Function> {
+    let undertaker = UNDERTAKER.parse().unwrap();
+    vec![
+        function("fine", 16),
+        function("slow", 8),
+        function("flaky", 8),
+        Function { dead_letter: DeadLetter::Function(undertaker), ..function("fatal", 8) },
+        function("hanging", 4),
+        function("poison", 4),
+        Function { order: Some("subject".parse().unwrap()), ..function("ordered", 8) },
+        Function { rate: Rate::new(20, Duration::from_secs(1)), ..function("paced", 8) },
+        function(UNDERTAKER, 4),
+    ]
+}

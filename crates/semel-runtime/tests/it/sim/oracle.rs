@@ -1,0 +1,139 @@
+//! What must never happen, checked when it would.
+//!
+//! 1. No start after complete, unless somebody redrove it.
+//! 2. One claim is at most one start: no fence is seen twice.
+//! 3. Attempts are counted before the call: the n-th start of a generation is at least its n-th attempt.
+//! 4. Fences of one execution only grow.
+//! 5. Of executions under one order, none is handed out while one before it is unfinished.
+
+use semel_core::{
+    execution::{Execution, ExecutionId},
+    fence::Fence,
+    queue::Fenced,
+    record::Status,
+    time::Timestamp,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Oracle {
+    stories: BTreeMap<String, Story>,
+    /// Unfinished executions that were handed out, by function and order, with their sequences.
+    lines: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<u64, ExecutionId>>,
+    /// Acknowledged to their senders.
+    pub(super) acknowledged: BTreeSet<ExecutionId>,
+    /// What must never happen, and did: the first of it. A panic would be caught by the engine.
+    pub(super) violation: Option<String>,
+    /// Leases under lower fences meant nothing, because the clock jumped.
+    excused_below: u64,
+    pub(super) starts: u64,
+    pub(super) completions: u64,
+}
+
+#[derive(Debug, Default)]
+struct Story {
+    /// The fence under which it was completed, in this generation.
+    completed: Option<u64>,
+    generation: u32,
+    /// The fence under which this generation began.
+    generation_from: u64,
+    starts_in_generation: u32,
+    attempt_max: u32,
+    fences_started: BTreeSet<u64>,
+    fence_seen: u64,
+    /// How often its function said that it took effect.
+    effects: u32,
+}
+
+impl Oracle {
+    fn story(&mut self, id: &str) -> &mut Story {
+        self.stories.entry(id.to_owned()).or_default()
+    }
+
+    /// Something happened that must never happen, unless this holds.
+    pub(super) fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds && self.violation.is_none() {
+            self.violation = Some(what());
+        }
+    }
+
+    /// The queue handed this out.
+    pub(super) fn claimed(&mut self, held: &Fenced<Execution>) {
+        let (id, fence) = (held.value.id(), held.fence.get());
+        let story = self.story(&id.to_string());
+        let seen = std::mem::replace(&mut story.fence_seen, fence);
+        self.check(seen < fence, || format!("{id}: fence {fence} after {seen}"));
+        let Some(order) = &held.value.order else { return };
+        let line = self.lines.entry((Arc::clone(&held.value.function), Arc::clone(&order.key))).or_default();
+        let is_first = line.first_key_value().is_none_or(|(first, _)| order.sequence <= *first);
+        line.insert(order.sequence, id);
+        self.check(is_first, || format!("{id} overtakes what is unfinished under {}", order.key));
+    }
+
+    /// The queue wrote this.
+    pub(super) fn written(&mut self, fence: Fence, after: &Execution) {
+        let (id, fence) = (after.id().to_string(), fence.get());
+        let story = self.story(&id);
+        let seen = std::mem::replace(&mut story.fence_seen, fence);
+        if after.generation > story.generation {
+            let (fences_started, effects) = (std::mem::take(&mut story.fences_started), story.effects);
+            let generation = after.generation;
+            *story = Story {
+                generation,
+                generation_from: fence,
+                fence_seen: fence,
+                fences_started,
+                effects,
+                ..Story::default()
+            };
+        }
+        let (before, effects) = (story.completed, story.effects);
+        if after.status() == Status::Completed {
+            story.completed = Some(fence);
+            self.completions += u64::from(before.is_none());
+            let is_repeat = after.repeats.last_at.is_some();
+            self.check(before.is_none() || is_repeat, || format!("{id} was completed twice"));
+            self.check(effects > 0, || format!("{id} was completed without its function"));
+        } else {
+            self.check(before.is_none(), || format!("{id} was completed, and is {}", after.phase.as_str()));
+        }
+        self.check(seen < fence, || format!("{id}: fence {fence} after {seen}"));
+        if after.status().is_terminal()
+            && let Some(order) = &after.order
+            && let Some(line) = self.lines.get_mut(&(Arc::clone(&after.function), Arc::clone(&order.key)))
+        {
+            line.remove(&order.sequence);
+        }
+    }
+
+    /// A function is called.
+    pub(super) fn started(&mut self, id: &str, fence: u64, attempt: u32) {
+        self.starts += 1;
+        let is_excused = fence < self.excused_below;
+        let story = self.story(id);
+        let is_new = story.fences_started.insert(fence);
+        let is_of_generation = fence > story.generation_from;
+        let completed = story.completed.filter(|_| is_of_generation);
+        story.starts_in_generation += u32::from(is_of_generation);
+        story.attempt_max = story.attempt_max.max(attempt);
+        let (starts, attempts) = (story.starts_in_generation, story.attempt_max);
+        self.check(is_new, || format!("{id}: two starts under fence {fence}"));
+        self.check(completed.is_none() || is_excused, || {
+            format!("{id} is started under fence {fence} after it was completed under {completed:?}")
+        });
+        self.check(starts <= attempts, || format!("{id}: {starts} starts and {attempts} attempts"));
+    }
+
+    /// A function says that the event took effect.
+    pub(super) fn took_effect(&mut self, id: &str) {
+        self.story(id).effects += 1;
+    }
+
+    /// The queue's clock jumped forwards from here: leases lapsed that should not have.
+    pub(super) fn excuse(&mut self, now: Timestamp) {
+        self.excused_below = self.excused_below.max(now.as_millis() * 1_000 + 1_000_000);
+    }
+}

@@ -1,0 +1,308 @@
+//! One simulation: trouble first, then peace, and everything must end.
+
+use super::{
+    faults::{Injected, Rates},
+    functions::{NAMES, UNDERTAKER},
+    node::Node,
+    world::Shared,
+};
+use http::HeaderMap;
+use semel_core::{
+    execution::ExecutionId,
+    key::Key,
+    queue::{Filter, Queue},
+    record::{Reason, Status},
+    time::Clock,
+};
+use semel_events::event::Event;
+use semel_runtime::{Action, BulkOptions, Receipt};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::task::JoinSet;
+
+const NODES: usize = 3;
+/// How long after trouble ended everything must have ended, in simulated time.
+const DRAIN_MAX: Duration = Duration::from_hours(2);
+
+/// What came of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) trace: u64,
+    pub(super) lifecycles: u64,
+    pub(super) starts: u64,
+    pub(super) injected: Injected,
+}
+
+/// Runs the simulation of this seed, on a tokio runtime of its own.
+pub(super) fn run(seed: u64, steps: u32) -> Outcome {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let mut sim = Sim::new(seed).await;
+        for _ in 0..steps {
+            sim.step().await;
+            sim.shared.check_oracle();
+        }
+        sim.heal().await;
+        sim.drain().await;
+        sim.shared.check_oracle();
+        sim.outcome().await
+    })
+}
+
+struct Sim {
+    shared: Arc<Shared>,
+    nodes: Arc<Vec<Node>>,
+    senders: JoinSet<()>,
+    sent: u64,
+}
+
+impl Sim {
+    async fn new(seed: u64) -> Self {
+        let shared = Shared::new(seed);
+        let nodes: Arc<Vec<_>> = Arc::new((0..NODES).map(Node::new).collect());
+        for node in nodes.iter() {
+            node.start(&shared).await;
+        }
+        shared.set_rates(Rates { before: 10, after: 10, slow: 10 });
+        Self { shared, nodes, senders: JoinSet::new(), sent: 0 }
+    }
+
+    fn node(&self) -> &Node {
+        &self.nodes[self.shared.chance(|it| it.usize(0..NODES))]
+    }
+
+    async fn step(&mut self) {
+        while self.senders.try_join_next().is_some_and(|it| it.is_ok()) {}
+        let dice = self.shared.chance(|it| it.u32(0..1_000));
+        match dice {
+            0..640 => self.send(),
+            640..800 => self.pass(300).await,
+            800..820 => self.pass(8_000).await,
+            820..840 => self.crash(),
+            840..935 => self.node().start(&self.shared).await,
+            935..945 => self.freeze(4_000),
+            945..955 => self.freeze(40_000),
+            955..958 => self.jump(),
+            958..985 => self.operate(),
+            985..990 => self.shut_down(),
+            990..995 => self.pause(),
+            _ => self.weather(),
+        }
+    }
+
+    async fn pass(&self, millis_max: u64) {
+        let millis = self.shared.chance(|it| it.u64(1..millis_max));
+        self.shared.clock.sleep(Duration::from_millis(millis)).await;
+    }
+
+    /// A batch of events goes to some node, and to another one if that fails, until it is acknowledged.
+    fn send(&mut self) {
+        let count = self.shared.chance(|it| it.u32(1..24));
+        let events: Vec<_> = (0..count).map(|_| self.event()).collect();
+        let (shared, nodes) = (Arc::clone(&self.shared), Arc::clone(&self.nodes));
+        self.senders.spawn(async move {
+            for _ in 0..50 {
+                let node = shared.chance(|it| it.usize(0..NODES));
+                let runtime = nodes[node].runtime.lock().unwrap().clone();
+                if let Some(runtime) = runtime
+                    && let Ok(receipts) = runtime.accept(&events, &HeaderMap::new()).await
+                {
+                    let taken = receipts.iter().flat_map(|it| match it {
+                        Receipt::Taken(taken) => taken.iter(),
+                        Receipt::Unmatched | Receipt::Refused(_) => panic!("{it:?}"),
+                    });
+                    let ids: Vec<_> = taken.map(|it| it.id).collect();
+                    let found = shared.queue.get(&ids).await.unwrap();
+                    assert!(found.iter().all(Option::is_some), "acknowledged, but not stored");
+                    shared.oracle().acknowledged.extend(ids);
+                    return;
+                }
+                shared.clock.sleep(Duration::from_millis(500)).await;
+            }
+        });
+    }
+
+    /// A new event, or one that was sent before.
+    fn event(&mut self) -> Event {
+        let is_new = self.sent == 0 || self.shared.chance(|it| it.u32(0..100)) < 80;
+        let number = if is_new { self.sent } else { self.shared.chance(|it| it.u64(0..self.sent)) };
+        self.sent += u64::from(is_new);
+        let kind = NAMES[(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % NAMES.len()];
+        let is_poison = kind == "poison" && number % 61 == 0;
+        let id = if is_poison { format!("poison-{number}") } else { format!("evt-{number}") };
+        let event = Event::builder(id, "/sim", kind).subject(format!("customer-{}", number % 5));
+        event.json(format!("{{\"number\": {number}}}")).build().unwrap()
+    }
+
+    fn crash(&self) {
+        if self.node().crash(&self.shared) {
+            self.shared.injected(|it| it.crashes += 1);
+        }
+    }
+
+    fn freeze(&mut self, millis_max: u64) {
+        let number = self.shared.chance(|it| it.usize(0..NODES));
+        let millis = self.shared.chance(|it| it.u64(millis_max / 2..millis_max));
+        self.shared.injected(|it| {
+            it.freezes += 1;
+            it.long_freezes += u64::from(millis_max > 15_000);
+        });
+        self.shared.trace(&format!("node {number} is frozen for {millis} ms"));
+        self.nodes[number].freezer.freeze();
+        let (nodes, nap) = (Arc::clone(&self.nodes), self.shared.clock.sleep(Duration::from_millis(millis)));
+        self.senders.spawn(async move {
+            nap.await;
+            nodes[number].freezer.thaw();
+        });
+    }
+
+    /// The wall clock jumps, forwards or backwards, to within ten minutes of the truth.
+    fn jump(&self) {
+        let millis = self.shared.chance(|it| it.i64(-600_000..600_000)) - self.shared.clock.jumped();
+        self.shared.injected(|it| it.jumps += 1);
+        if millis > 0 {
+            self.shared.oracle().excuse(self.shared.clock.now());
+        }
+        self.shared.trace(&format!("the clock jumps by {millis} ms"));
+        self.shared.clock.jump(millis);
+    }
+
+    /// An operator does something to some execution.
+    fn operate(&mut self) {
+        let Some(runtime) = self.node().runtime.lock().unwrap().clone() else { return };
+        let number = self.shared.chance(|it| it.u64(0..self.sent.max(1)));
+        let action = match self.shared.chance(|it| it.u32(0..4)) {
+            0 => Action::Cancel,
+            1 => Action::Park,
+            2 => Action::Unpark,
+            _ => Action::Redrive(None),
+        };
+        let kind = NAMES[(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % NAMES.len()];
+        let key = Key::new(kind, ("/sim", format!("evt-{number}"))).unwrap();
+        self.shared.injected(|it| it.operations += 1);
+        self.senders.spawn(async move {
+            let _whatever = runtime.operate(ExecutionId::of(&key), &action, "ada").await;
+        });
+    }
+
+    /// A node is stopped as one should be.
+    fn shut_down(&mut self) {
+        let number = self.shared.chance(|it| it.usize(0..NODES));
+        let Some(runtime) = self.nodes[number].runtime.lock().unwrap().take() else { return };
+        let deadline = Duration::from_millis(self.shared.chance(|it| it.u64(0..5_000)));
+        self.shared.injected(|it| it.shutdowns += 1);
+        let shared = Arc::clone(&self.shared);
+        self.senders.spawn(async move {
+            let is_done = runtime.shutdown(deadline).await;
+            shared.trace(&format!("node {number} is shut down: {is_done}"));
+        });
+    }
+
+    /// A function is paused for a while.
+    fn pause(&mut self) {
+        let name = NAMES[self.shared.chance(|it| it.usize(0..NAMES.len()))];
+        let Some(runtime) = self.node().runtime.lock().unwrap().clone() else { return };
+        let shared = Arc::clone(&self.shared);
+        self.senders.spawn(async move {
+            let _whatever = runtime.pause(name, "ada").await;
+            shared.clock.sleep(Duration::from_secs(10)).await;
+            let _whatever = runtime.resume(name, "ada").await;
+        });
+    }
+
+    /// The queue gets better or worse.
+    fn weather(&self) {
+        let (bad, slow) = self.shared.chance(|it| (it.u32(0..60), it.u32(0..40)));
+        self.shared.set_rates(Rates { before: bad, after: bad, slow });
+    }
+
+    /// Trouble ends: all nodes are up, nothing is paused or parked.
+    async fn heal(&mut self) {
+        self.shared.set_rates(Rates::default());
+        self.nodes.iter().for_each(|it| it.freezer.thaw());
+        while let Some(ended) = self.senders.join_next().await {
+            ended.unwrap();
+            self.revive().await;
+        }
+        self.revive().await;
+        let runtime = self.nodes[0].runtime.lock().unwrap().clone().unwrap();
+        for name in NAMES {
+            runtime.resume(name, "ada").await.unwrap();
+        }
+        let mut job = runtime
+            .bulk(
+                Filter { status: Some(Status::Pending), ..Filter::default() },
+                Action::Unpark,
+                BulkOptions::default(),
+                "ada",
+            )
+            .unwrap();
+        // Poison may kill the node under the job.
+        let _whatever = job.finished().await;
+        self.shared.trace("trouble is over");
+    }
+
+    async fn revive(&self) {
+        for node in self.nodes.iter() {
+            node.start(&self.shared).await;
+        }
+    }
+
+    async fn drain(&mut self) {
+        let until = self.shared.clock.monotonic() + DRAIN_MAX;
+        loop {
+            let unfinished = self.unfinished().await;
+            if unfinished == 0 {
+                return;
+            }
+            assert!(self.shared.clock.monotonic() < until, "{unfinished} executions never end");
+            self.shared.clock.sleep(Duration::from_secs(5)).await;
+            // Poison goes on killing until it is a dead letter.
+            self.revive().await;
+            self.unpark().await;
+        }
+    }
+
+    async fn unpark(&self) {
+        let filter = Filter { status: Some(Status::Pending), ..Filter::default() };
+        let page = self.shared.queue.list(&filter, None, 500).await.unwrap();
+        let Some(runtime) = self.nodes[0].runtime.lock().unwrap().clone() else { return };
+        for parked in page.items.iter().filter(|it| it.value.due_at().is_none()) {
+            let _whatever = runtime.operate(parked.value.id(), &Action::Unpark, "ada").await;
+        }
+    }
+
+    async fn unfinished(&self) -> u64 {
+        let counts = self.shared.queue.counts().await.unwrap();
+        let of_users = counts.iter().filter(|it| !it.function.starts_with('$'));
+        of_users.map(|it| it.pending + it.in_progress).sum()
+    }
+
+    async fn outcome(&self) -> Outcome {
+        let ids: Vec<_> = self.shared.oracle().acknowledged.iter().copied().collect();
+        let mut forwards = BTreeMap::new();
+        for ids in ids.chunks(500) {
+            for (id, found) in ids.iter().zip(self.shared.queue.get(ids).await.unwrap()) {
+                let found = found.unwrap_or_else(|| panic!("{id} was acknowledged, and is lost")).value;
+                assert!(found.status().is_terminal(), "{id} never ended: {found:?}");
+                if found.origin.id.starts_with("poison") {
+                    let reason = found.phase.reason();
+                    let is_over =
+                        matches!(reason, Some(Reason::Exhausted | Reason::Window | Reason::Cancelled));
+                    assert!(is_over, "poison ended as {:?}", found.phase);
+                }
+                if &*found.function == "fatal" && found.phase.reason() == Some(Reason::Fatal) {
+                    let key = Key::new(UNDERTAKER, ("fatal", id.to_string(), found.generation)).unwrap();
+                    forwards.insert(*id, ExecutionId::of(&key));
+                }
+            }
+        }
+        for (id, forward) in forwards {
+            let found = self.shared.queue.get(&[forward]).await.unwrap().pop().flatten();
+            assert!(found.is_some(), "{id} is a dead letter, and was not forwarded");
+        }
+        let lifecycles = self.shared.queue.len() as u64;
+        let (starts, injected) = (self.shared.oracle().starts, self.shared.all_injected());
+        Outcome { trace: self.shared.trace_hash(), lifecycles, starts, injected }
+    }
+}

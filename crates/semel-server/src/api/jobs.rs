@@ -1,0 +1,154 @@
+//! What is done to many executions at once.
+
+use super::{
+    desk::Desk,
+    executions::filter,
+    problems::{self, Trouble},
+    table::Asked,
+    views::{BulkRequest, JobView, JobsView, Nothing, Stage, Verb},
+};
+use crate::config;
+use semel_core::{
+    execution::ErrorPrint,
+    queue::{Filter, PAGE_MAX},
+    record::Status,
+};
+use semel_runtime::{Action, BulkOptions, Job, JobState, Progress, Rate};
+use std::sync::Arc;
+
+/// `POST /v1/bulk`.
+pub(super) async fn bulk(desk: Arc<Desk>, asked: Asked<Nothing, BulkRequest>) -> Result<JobView, Trouble> {
+    let (filter, action, options) = meant(asked.body)?;
+    let job = desk.runtime.bulk(filter, action, options, &asked.who.name).ok_or(problems::BUSY)?;
+    Ok(view(&job))
+}
+
+/// What a request means.
+fn meant(request: BulkRequest) -> Result<(Filter, Action, BulkOptions), Trouble> {
+    let BulkRequest { action, filter: wanted, all, dry_run, rate, canary } = request;
+    let mut filter = wanted.as_ref().map(filter).transpose()?.unwrap_or_default();
+    if filter == Filter::default() && all != Some(true) {
+        return Err(Trouble::invalid("`filter` says nothing: say which executions, or `\"all\": true`."));
+    }
+    let (action, status) = match action {
+        Verb::Redrive => (Action::Redrive(None), Some(Status::Failed)),
+        Verb::Cancel => (Action::Cancel, None),
+        Verb::Park => (Action::Park, Some(Status::Pending)),
+        Verb::Unpark => (Action::Unpark, Some(Status::Pending)),
+        Verb::Resolve => {
+            return Err(Trouble::invalid(
+                "`resolve` is for one execution at a time: somebody has to have looked.",
+            ));
+        }
+    };
+    // Only where it makes sense: the rest would be skipped one by one.
+    filter.status = filter.status.or(status);
+    let rate = rate.as_deref().map(read_rate).transpose()?;
+    if canary.is_some_and(|it| it == 0 || it > PAGE_MAX) {
+        return Err(Trouble::invalid(format!("`canary` is out of its range: wanted 1 to {PAGE_MAX}.")));
+    }
+    Ok((filter, action, BulkOptions { dry_run: dry_run.unwrap_or_default(), rate, canary }))
+}
+
+fn read_rate(text: &str) -> Result<Rate, Trouble> {
+    let rate = config::rate(text).ok().and_then(|it| Rate::new(it.events, it.per));
+    rate.ok_or_else(|| Trouble::invalid("`rate` is none: wanted such as `100/s`, `10/m` or `1000/h`."))
+}
+
+/// `GET /v1/jobs`.
+pub(super) async fn list(desk: Arc<Desk>, _: Asked<Nothing, Nothing>) -> Result<JobsView, Trouble> {
+    Ok(JobsView { jobs: desk.runtime.jobs().iter().map(view).collect() })
+}
+
+/// `GET /v1/jobs/{number}`.
+pub(super) async fn show(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
+    Ok(view(&desk.job(&asked.name)?))
+}
+
+/// `POST /v1/jobs/{number}/abort`.
+pub(super) async fn abort(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
+    let job = desk.job(&asked.name)?;
+    if job.progress().state.is_over() {
+        return Err(Trouble::conflict("The job is over."));
+    }
+    let subject = format!("job {}", job.number());
+    desk.runtime.note_change(&asked.who.name, "abort", &subject, "").await?;
+    job.abort();
+    Ok(view(&job))
+}
+
+/// `POST /v1/errors/{print}/stop`.
+pub(super) async fn stop_errors(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
+    let print: ErrorPrint = asked.name.parse().map_err(|_| problems::NOT_FOUND)?;
+    let job = desk.runtime.stop_errors(print, &asked.who.name).ok_or(problems::BUSY)?;
+    Ok(view(&job))
+}
+
+impl Desk {
+    fn job(&self, number: &str) -> Result<Job, Trouble> {
+        let number: u64 = number.parse().map_err(|_| problems::NOT_FOUND)?;
+        let found = self.runtime.jobs().into_iter().find(|it| it.number() == number);
+        found.ok_or_else(|| problems::NOT_FOUND.into())
+    }
+}
+
+fn view(job: &Job) -> JobView {
+    let Progress { matched, done, skipped, state } = job.progress();
+    let (state, error) = match state {
+        JobState::Running => (Stage::Running, None),
+        JobState::Canary => (Stage::Canary, None),
+        JobState::Finished => (Stage::Finished, None),
+        JobState::Aborted => (Stage::Aborted, None),
+        JobState::CanaryFailed => (Stage::CanaryFailed, None),
+        JobState::Failed(error) => (Stage::Failed, Some(error)),
+    };
+    JobView { number: job.number(), action: job.action().to_owned(), state, matched, done, skipped, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::views::FilterRequest;
+
+    fn request(text: &str) -> Result<(Filter, Action, BulkOptions), Trouble> {
+        meant(serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn everything_is_only_meant_if_it_is_said() {
+        assert!(request(r#"{"action": "redrive"}"#).is_err());
+        assert!(request(r#"{"action": "redrive", "filter": {}}"#).is_err());
+        let (filter, ..) = request(r#"{"action": "redrive", "all": true}"#).unwrap();
+        assert_eq!(filter, Filter { status: Some(Status::Failed), ..Filter::default() });
+        let (filter, ..) = request(r#"{"action": "cancel", "filter": {"function": "orders"}}"#).unwrap();
+        assert_eq!((filter.function.as_deref(), filter.status), (Some("orders"), None));
+    }
+
+    #[test]
+    fn limits_of_a_job_are_checked() {
+        for wrong in
+            [r#""rate": "fast""#, r#""canary": 0"#, r#""canary": 501"#, r#""filter": {"error": "x"}"#]
+        {
+            assert!(request(&format!(r#"{{"action": "cancel", "all": true, {wrong}}}"#)).is_err(), "{wrong}");
+        }
+        assert!(request(r#"{"action": "resolve", "all": true}"#).is_err());
+        let right = r#"{"action": "redrive", "all": true, "rate": "10/s", "canary": 5, "dry_run": true}"#;
+        let (.., options) = request(right).unwrap();
+        assert_eq!((options.canary, options.dry_run), (Some(5), true));
+    }
+
+    #[test]
+    fn a_filter_is_the_same_in_a_body_and_in_a_query() {
+        let wanted = FilterRequest {
+            function: Some("orders".to_owned()),
+            status: None,
+            reason: None,
+            r#type: None,
+            name: None,
+            error: Some("0123456789abcdef".to_owned()),
+            accepted_from: None,
+            accepted_before: None,
+        };
+        assert_eq!(filter(&wanted).unwrap().error, Some(ErrorPrint(0x0123_4567_89ab_cdef)));
+    }
+}

@@ -1,0 +1,471 @@
+//! The shapes of requests and answers. The command line reads the same ones.
+
+use super::shape::{Moment, shapes, words};
+use serde_json::{Map, Value};
+
+words! {
+    /// What somebody may do. Each includes those before it.
+    enum Role {
+        /// Looks at everything, changes nothing.
+        Viewer = "viewer",
+        /// Pauses and redrives: whatever keeps a server going.
+        Operator = "operator",
+        /// Adds and removes functions, and removes what was kept.
+        Admin = "admin",
+    }
+
+    /// Where an execution stands.
+    enum Standing {
+        /// It waits.
+        Pending = "PENDING",
+        /// It runs.
+        InProgress = "IN_PROGRESS",
+        /// It took effect.
+        Completed = "COMPLETED",
+        /// It will not be tried again unless somebody intervenes.
+        Failed = "FAILED",
+    }
+
+    /// Why an execution failed.
+    enum Why {
+        /// The function said that trying again is pointless.
+        Fatal = "fatal",
+        /// No attempts were left.
+        Exhausted = "exhausted",
+        /// The retry window was over.
+        Window = "window",
+        /// The event was too old.
+        TooOld = "too_old",
+        /// Somebody ended it.
+        Cancelled = "cancelled",
+        /// Retry is off.
+        Dropped = "dropped",
+        /// Nobody can tell whether it took effect.
+        OutcomeUnknown = "outcome_unknown",
+    }
+
+    /// What can be done to executions.
+    enum Verb {
+        /// Starts it again after it failed.
+        Redrive = "redrive",
+        /// Ends it.
+        Cancel = "cancel",
+        /// Lets it wait until it is unparked.
+        Park = "park",
+        /// Lets it go on.
+        Unpark = "unpark",
+        /// Says what became of it, after nobody could tell.
+        Resolve = "resolve",
+    }
+
+    /// Where a function comes from.
+    enum DefinedBy {
+        /// The configuration file, or the command line of the server.
+        File = "file",
+        /// This API.
+        Api = "api",
+        /// The server itself: it forwards dead letters.
+        Server = "server",
+    }
+
+    /// How far a job is.
+    enum Stage {
+        /// It goes on.
+        Running = "running",
+        /// It waits for its canary.
+        Canary = "canary",
+        /// It has done everything.
+        Finished = "finished",
+        /// Somebody stopped it.
+        Aborted = "aborted",
+        /// Its canary failed again.
+        CanaryFailed = "canary_failed",
+        /// The queue could not tell what happened.
+        Failed = "failed",
+    }
+
+    /// What became of an execution that nobody could tell of.
+    enum Found {
+        /// The effect happened.
+        Happened = "happened",
+        /// It did not, and may be tried again.
+        DidNot = "did_not",
+    }
+}
+
+shapes! {
+    /// Nothing.
+    strict struct Nothing {}
+
+    /// A problem, as RFC 9457 has it.
+    struct ProblemView {
+        /// The address of a page about it.
+        r#type: String,
+        /// What happened, in short.
+        title: String,
+        /// The status of the answer.
+        status: u32,
+        /// What happened, and what to do.
+        detail: String,
+    }
+
+    /// How a function stands.
+    struct FunctionView {
+        /// Its name.
+        name: String,
+        /// Where it is called, without its path.
+        url: Option<String>,
+        /// Where it comes from.
+        defined_by: DefinedBy,
+        /// Whether it starts nothing.
+        is_paused: bool,
+        /// Whether it was removed, and something of it still runs.
+        is_removed: bool,
+        /// What its target is thought to be, on this node: `closed` if it is alive, else `open` or `probing`.
+        breaker: String,
+        /// Attempts under way on this node.
+        in_flight: u32,
+        /// Most attempts at once.
+        concurrency: u32,
+        /// Most attempts over time, such as `100/s`.
+        rate: Option<String>,
+        /// What became of everything that was accepted for it.
+        ledger: LedgerView,
+    }
+
+    /// All functions.
+    struct FunctionsView {
+        /// By name.
+        functions: Vec<FunctionView>,
+    }
+
+    /// What became of a function that was paused, resumed or drained.
+    struct SwitchView {
+        /// The function.
+        function: String,
+        /// Whether it starts nothing now.
+        is_paused: bool,
+        /// Whether that was different before.
+        is_changed: bool,
+        /// Whether nothing of it runs on this node any more.
+        is_idle: bool,
+    }
+
+    /// How to drain.
+    strict struct DrainRequest {
+        /// How long to wait until nothing runs, in seconds; 30 unless this is said, 300 at most.
+        within_secs: Option<u32>,
+    }
+
+    /// The books: `accepted = pending + in_progress + completed + dead + cancelled + dropped + unknown + purged`.
+    struct LedgerView {
+        /// Ever accepted as new.
+        accepted: u64,
+        /// Waiting, parked ones included.
+        pending: u64,
+        /// Handed out.
+        in_progress: u64,
+        /// Took effect, and still remembered.
+        completed: u64,
+        /// Dead letters: fatal, exhausted, out of their window, or too old.
+        dead: u64,
+        /// Ended by somebody.
+        cancelled: u64,
+        /// Failed where retry is off.
+        dropped: u64,
+        /// Nobody can tell whether they took effect.
+        unknown: u64,
+        /// Forgotten after their retention.
+        purged: u64,
+        /// Whether nothing was lost.
+        is_balanced: bool,
+    }
+
+    /// The books of a function.
+    struct LedgerLine {
+        /// The function.
+        function: String,
+        /// Its books.
+        ledger: LedgerView,
+    }
+
+    /// The books of all functions.
+    struct LedgersView {
+        /// By function.
+        functions: Vec<LedgerLine>,
+        /// All together.
+        total: LedgerView,
+    }
+
+    /// Which executions; what is left out does not matter.
+    strict struct FilterRequest {
+        /// Of this function.
+        function: Option<String>,
+        /// In this status.
+        status: Option<Standing>,
+        /// Failed for this reason.
+        reason: Option<Why>,
+        /// Whose event has this type.
+        r#type: Option<String>,
+        /// Whose event has this id, or whose key is this.
+        name: Option<String>,
+        /// Whose last error has this print.
+        error: Option<String>,
+        /// Accepted at this moment or later.
+        accepted_from: Option<Moment>,
+        /// Accepted before this moment.
+        accepted_before: Option<Moment>,
+    }
+
+    /// Which executions, and which page of them.
+    strict struct ExecutionsQuery {
+        /// Of this function.
+        function: Option<String>,
+        /// In this status.
+        status: Option<Standing>,
+        /// Failed for this reason.
+        reason: Option<Why>,
+        /// Whose event has this type.
+        r#type: Option<String>,
+        /// Whose event has this id, or whose key is this.
+        name: Option<String>,
+        /// Whose last error has this print.
+        error: Option<String>,
+        /// Accepted at this moment or later.
+        accepted_from: Option<Moment>,
+        /// Accepted before this moment.
+        accepted_before: Option<Moment>,
+        /// Where the last page ended.
+        cursor: Option<String>,
+        /// Most items of the page; 50 unless this is said, 500 at most.
+        limit: Option<u32>,
+    }
+
+    /// An execution: an event on its way through a function.
+    struct ExecutionView {
+        /// Names it.
+        id: String,
+        /// The function.
+        function: String,
+        /// The event's id.
+        event_id: String,
+        /// The event's source.
+        source: String,
+        /// The event's type.
+        r#type: String,
+        /// What deduplication goes by, besides the function.
+        key: String,
+        /// Where it stands.
+        status: Standing,
+        /// Why it failed, if it did.
+        reason: Option<Why>,
+        /// Whether it waits for somebody to unpark it.
+        is_parked: bool,
+        /// Attempts begun since it was accepted, or redriven.
+        attempts: u32,
+        /// How often it was redriven.
+        generation: u32,
+        /// Deliveries of the same event that were not run.
+        duplicates: u32,
+        /// Deliveries under the same name with another content, which were not run.
+        mismatches: u32,
+        /// When it was accepted.
+        accepted_at: Moment,
+        /// When it last changed.
+        updated_at: Moment,
+        /// When somebody must act next: start it, or take it over.
+        due_at: Option<Moment>,
+        /// What went wrong last.
+        error: Option<String>,
+        /// The print of that error.
+        error_print: Option<String>,
+    }
+
+    /// A page of executions, the latest accepted first.
+    struct ExecutionsView {
+        /// What is on it.
+        executions: Vec<ExecutionView>,
+        /// Where the next one begins, if there is one.
+        next: Option<String>,
+    }
+
+    /// An attempt that is over.
+    struct AttemptView {
+        /// Of which generation.
+        generation: u32,
+        /// Which one of its generation, from 1.
+        number: u32,
+        /// When it was begun.
+        began_at: Moment,
+        /// When it was over.
+        ended_at: Moment,
+        /// What went wrong; `null` if it took effect.
+        error: Option<String>,
+    }
+
+    /// Everything about an execution.
+    struct StoryView {
+        /// The execution.
+        execution: ExecutionView,
+        /// The event, as structured CloudEvents has it, unless it is no longer kept.
+        event: Option<Map<String, Value>>,
+        /// The latest attempts that are over, the oldest first.
+        history: Vec<AttemptView>,
+        /// When the event last came again.
+        repeated_at: Option<Moment>,
+        /// What it must not overtake others by.
+        order: Option<String>,
+        /// When it stops being remembered.
+        expires_at: Option<Moment>,
+        /// What happens next, in a sentence.
+        next: String,
+        /// What can be done about it.
+        can: Vec<Verb>,
+    }
+
+    /// What is looked for.
+    strict struct WhyQuery {
+        /// An event's id, a key, an execution's id, or the first eight or more digits of one.
+        q: String,
+    }
+
+    /// What was found, the latest first.
+    struct WhyView {
+        /// At most 20.
+        found: Vec<StoryView>,
+        /// Whether there are more.
+        has_more: bool,
+        /// The server's time.
+        now: Moment,
+    }
+
+    /// How to redrive.
+    strict struct RedriveRequest {
+        /// With this event instead of its own, as structured CloudEvents has it.
+        event: Option<Map<String, Value>>,
+    }
+
+    /// What was found out.
+    strict struct ResolveRequest {
+        /// What became of it.
+        outcome: Found,
+    }
+
+    /// What to do to many executions.
+    strict struct BulkRequest {
+        /// What to do.
+        action: Verb,
+        /// To which; must say something, unless `all` is `true`.
+        filter: Option<FilterRequest>,
+        /// Really all of them.
+        all: Option<bool>,
+        /// Only count.
+        dry_run: Option<bool>,
+        /// Not faster than this, such as `100/s`.
+        rate: Option<String>,
+        /// So many first; the rest goes when all of them took effect.
+        canary: Option<u32>,
+    }
+
+    /// Something that is done to many executions, on this node.
+    struct JobView {
+        /// Names it on this node.
+        number: u64,
+        /// What is done.
+        action: String,
+        /// How far it is.
+        state: Stage,
+        /// Executions that matched so far.
+        matched: u64,
+        /// Executions that were changed.
+        done: u64,
+        /// Executions that were skipped, because it made no sense where they stood.
+        skipped: u64,
+        /// What went wrong.
+        error: Option<String>,
+    }
+
+    /// The jobs of this node, the latest last.
+    struct JobsView {
+        /// At most 32.
+        jobs: Vec<JobView>,
+    }
+
+    /// What is wrong, in one line, and how often.
+    struct ErrorView {
+        /// Tells errors apart by what went wrong, not by when and with which id.
+        print: String,
+        /// One of these errors.
+        example: String,
+        /// Executions that failed with it.
+        dead: u64,
+        /// Executions that wait to be tried again after it.
+        waiting: u64,
+        /// The functions that it happens to.
+        functions: Vec<String>,
+        /// When it last happened.
+        last_at: Moment,
+    }
+
+    /// What is wrong, the most frequent first.
+    struct ErrorsView {
+        /// By print.
+        errors: Vec<ErrorView>,
+        /// How many executions were looked at, the latest first.
+        looked_at: u64,
+        /// Whether that were all.
+        is_whole: bool,
+    }
+
+    /// Which audit entries.
+    strict struct AuditQuery {
+        /// Of this function, execution or job.
+        subject: Option<String>,
+        /// Where the last page ended.
+        cursor: Option<String>,
+        /// Most items of the page; 50 unless this is said, 500 at most.
+        limit: Option<u32>,
+    }
+
+    /// Something that somebody changed, or was not allowed to.
+    struct AuditView {
+        /// When.
+        at: Moment,
+        /// Who.
+        who: String,
+        /// What.
+        what: String,
+        /// What of: a function, an execution, a job.
+        subject: String,
+        /// More about it.
+        detail: String,
+    }
+
+    /// A page of the audit log, the latest first.
+    struct AuditsView {
+        /// What is on it.
+        entries: Vec<AuditView>,
+        /// Where the next one begins, if there is one.
+        next: Option<String>,
+    }
+
+    /// What was removed.
+    struct PurgeView {
+        /// So many executions whose retention was over.
+        purged: u64,
+        /// Whether there may be more.
+        has_more: bool,
+    }
+
+    /// What this server is.
+    struct ServerView {
+        /// Its version.
+        version: String,
+        /// Its time.
+        now: Moment,
+        /// Who asks.
+        who: String,
+        /// What they may do.
+        role: Role,
+    }
+}

@@ -1,0 +1,229 @@
+//! `semel redrive`, `cancel`, `park`, `unpark`, `resolve`: what is done to executions.
+//!
+//! 1. One is named by its event's id, by a key, or by the beginning of its id. If several are called so, nothing is done, and they
+//!    are listed.
+//! 2. Many are named by options, or by `--all`. They are changed in the background of the server; progress is told to standard
+//!    error until it is over.
+//! 3. `--dry-run` only counts.
+
+use super::{
+    client::{Client, Server, say},
+    list::Which,
+    text::{clean, count},
+    why::{standing, unknown},
+};
+use crate::{
+    api::{
+        table::encoded,
+        views::{JobView, Stage, StoryView, Verb, WhyView},
+    },
+    exit::Failure,
+};
+use clap::Args;
+use serde_json::{Value, json};
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a job is looked at, at first and later.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// What was typed after a verb that takes one execution or many.
+#[derive(Args, Debug)]
+pub(super) struct Typed {
+    /// An event's id, a key, or an execution's id
+    #[arg(value_name = "WHAT", conflicts_with_all = ["function", "reason", "type", "error", "from", "before", "all", "dry_run", "rate"])]
+    what: Option<String>,
+
+    #[command(flatten)]
+    which: Which,
+
+    /// All of them
+    #[arg(long)]
+    all: bool,
+
+    /// Only counts
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Not faster than this, such as 100/s
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// What was typed after `semel redrive`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  semel redrive order-42
+  semel redrive order-42 --event edited.json
+  semel redrive --function orders --dry-run
+  semel redrive --function orders --reason exhausted --rate 50/s --canary 5")]
+pub(super) struct Redrive {
+    #[command(flatten)]
+    typed: Typed,
+
+    /// With this event instead of its own: a file of structured CloudEvents
+    #[arg(long, value_name = "FILE", requires = "what")]
+    event: Option<PathBuf>,
+
+    /// So many first; the rest when all of them took effect
+    #[arg(long, value_name = "COUNT", conflicts_with = "what")]
+    canary: Option<u32>,
+}
+
+/// What was typed after `semel resolve`.
+#[derive(Args, Debug)]
+pub(super) struct Resolve {
+    /// An event's id, a key, or an execution's id
+    #[arg(value_name = "WHAT")]
+    what: String,
+
+    /// What somebody who has looked found out: happened, or did-not
+    #[arg(value_name = "OUTCOME", value_parser = ["happened", "did-not"])]
+    outcome: String,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Redrives one, or many.
+pub(super) fn redrive(typed: &Redrive) -> Result<(), Failure> {
+    let event = typed.event.as_ref().map(|path| {
+        let failure = |what: &str| Failure::usage(format!("`{}` {what}", path.display()));
+        let text = std::fs::read(path).map_err(|error| failure("cannot be read").because(&error))?;
+        serde_json::from_slice::<Value>(&text).map_err(|error| failure("is no JSON").because(&error))
+    });
+    let body = event.transpose()?.map(|it| json!({ "event": it }));
+    act(&typed.typed, Verb::Redrive, body.as_ref(), typed.canary)
+}
+
+/// Does this to one, or to many.
+pub(super) fn run(typed: &Typed, verb: Verb) -> Result<(), Failure> {
+    act(typed, verb, None, None)
+}
+
+/// Says what became of one.
+pub(super) fn resolve(typed: &Resolve) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    let body = json!({ "outcome": typed.outcome.replace('-', "_") });
+    one(&client, &typed.what, Verb::Resolve, Some(&body))
+}
+
+fn act(typed: &Typed, verb: Verb, body: Option<&Value>, canary: Option<u32>) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    if let Some(what) = &typed.what {
+        return one(&client, what, verb, body);
+    }
+    let pairs = typed.which.pairs();
+    if pairs.is_empty() && !typed.all {
+        return Err(Failure::usage(format!("`semel {}`: which executions?", verb.as_str())).hint(
+            "name one, or say which: `--function NAME`, `--reason REASON`, `--all`; `--dry-run` only counts",
+        ));
+    }
+    let filter: serde_json::Map<_, _> =
+        pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let mut body = json!({ "action": verb, "filter": filter, "all": typed.all, "dry_run": typed.dry_run });
+    if let Some(rate) = &typed.rate {
+        body["rate"] = rate.as_str().into();
+    }
+    if let Some(canary) = canary {
+        body["canary"] = canary.into();
+    }
+    let begun: JobView = client.read(client.post("/v1/bulk", Some(&body))?)?;
+    follow(&client, begun, verb, typed.dry_run)
+}
+
+/// Does something to the one execution that is called this.
+fn one(client: &Client, what: &str, verb: Verb, body: Option<&Value>) -> Result<(), Failure> {
+    let found: WhyView = client.read(client.get(&format!("/v1/why?q={}", encoded(what)))?)?;
+    let id = match &found.found[..] {
+        [] => return Err(unknown(what)),
+        [one] => &one.execution.id,
+        several => return Err(which_of(what, several, verb)),
+    };
+    let done = client.post(&format!("/v1/executions/{id}/{}", verb.as_str()), body)?;
+    client.show(done, |it: &StoryView| {
+        let execution = &it.execution;
+        format!(
+            "{} for {}: {}. {}\n",
+            clean(&execution.event_id),
+            clean(&execution.function),
+            standing(execution),
+            it.next
+        )
+    })
+}
+
+fn which_of(what: &str, several: &[StoryView], verb: Verb) -> Failure {
+    let mut failure = Failure::no(format!("several executions are called `{}`", clean(what)));
+    for it in several.iter().map(|it| &it.execution) {
+        failure = failure.cause(format!(
+            "{} for {}: {}",
+            &it.id[..12.min(it.id.len())],
+            clean(&it.function),
+            standing(it)
+        ));
+    }
+    failure.hint(format!("name one by its id: `semel {} ID`", verb.as_str()))
+}
+
+/// Tells how far a job is until it is over.
+fn follow(client: &Client, begun: JobView, verb: Verb, is_dry: bool) -> Result<(), Failure> {
+    let path = format!("/v1/jobs/{}", begun.number);
+    let (mut job, mut wait, mut told) = (begun, LOOKS.0, Instant::now());
+    while matches!(job.state, Stage::Running | Stage::Canary) {
+        thread::sleep(wait);
+        wait = (wait * 2).min(LOOKS.1);
+        job = client.read(client.get(&path)?)?;
+        if told.elapsed() >= LOOKS.1 {
+            told = Instant::now();
+            let canary = if job.state == Stage::Canary { ", waiting for the canary" } else { "" };
+            say(&format!(
+                "{} so far, {} done{canary}; `semel jobs` shows it, `semel abort {}` stops it",
+                job.matched, job.done, job.number
+            ));
+        }
+    }
+    let summary = match is_dry {
+        true => {
+            format!("{} would be tried: {}\n", count(job.matched, "execution", "executions"), verb.as_str())
+        }
+        false => format!("{}: {} done, {} skipped\n", verb.as_str(), job.done, job.skipped),
+    };
+    let answer = serde_json::to_value(&job).expect("shapes are JSON");
+    client.show(answer, |_: &JobView| summary)?;
+    match job.state {
+        Stage::Running | Stage::Canary | Stage::Finished => Ok(()),
+        Stage::Aborted => Err(Failure::no("somebody aborted the job")
+            .hint("what it has done stays done; `semel audit` says who")),
+        Stage::CanaryFailed => Err(Failure::no("the canary failed again, and the rest was left as it is")
+            .hint("`semel dead --errors` shows what is wrong")),
+        Stage::Failed => Err(Failure::unavailable("the queue could not tell what happened")
+            .cause(job.error.unwrap_or_default())),
+    }
+}
+
+/// What was typed after `semel abort`.
+#[derive(Args, Debug)]
+pub(super) struct Abort {
+    /// The number of the job
+    #[arg(value_name = "JOB")]
+    job: u64,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Stops a job.
+pub(super) fn abort(typed: &Abort) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    let answer = client.post(&format!("/v1/jobs/{}/abort", typed.job), None)?;
+    client
+        .show(answer, |it: &JobView| format!("job {} is told to stop; {} done so far\n", it.number, it.done))
+}

@@ -1,0 +1,301 @@
+//! `semel executions`, `semel dead`, `semel functions`, `semel jobs`, `semel audit`: what there is.
+
+use super::{
+    client::{Client, Server, say},
+    text::{Table, count, moment},
+    why::standing,
+};
+use crate::{
+    api::{
+        table::encoded,
+        views::{
+            AuditsView, DefinedBy, ErrorsView, ExecutionView, ExecutionsView, FunctionView, FunctionsView,
+            JobsView, Standing, Why,
+        },
+    },
+    exit::Failure,
+};
+use clap::Args;
+
+/// Which executions.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct Which {
+    /// Of this function
+    #[arg(long, value_name = "NAME")]
+    pub(super) function: Option<String>,
+
+    /// Failed for this reason: fatal, exhausted, window, too_old, cancelled, dropped or outcome_unknown
+    #[arg(long, value_name = "REASON", value_parser = reason)]
+    pub(super) reason: Option<String>,
+
+    /// Whose event has this type
+    #[arg(long, value_name = "TYPE")]
+    pub(super) r#type: Option<String>,
+
+    /// Whose last error has this print: `semel dead --errors` shows them
+    #[arg(long, value_name = "PRINT")]
+    pub(super) error: Option<String>,
+
+    /// Accepted at this moment or later, such as 2026-11-16T00:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    pub(super) from: Option<String>,
+
+    /// Accepted before this moment
+    #[arg(long, value_name = "MOMENT")]
+    pub(super) before: Option<String>,
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    Why::parse(text).map(|_| text.to_owned()).ok_or_else(|| format!("one of {}", Why::WORDS.join(", ")))
+}
+
+fn status(text: &str) -> Result<String, String> {
+    let text = text.to_ascii_uppercase().replace('-', "_");
+    Standing::parse(&text)
+        .map(|it| it.as_str().to_owned())
+        .ok_or_else(|| format!("one of {}", Standing::WORDS.join(", ")))
+}
+
+impl Which {
+    /// As the API has it.
+    pub(super) fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let all = [
+            ("function", &self.function),
+            ("reason", &self.reason),
+            ("type", &self.r#type),
+            ("error", &self.error),
+            ("accepted_from", &self.from),
+            ("accepted_before", &self.before),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
+    }
+}
+
+/// What was typed after `semel executions`.
+#[derive(Args, Debug)]
+pub(super) struct Executions {
+    #[command(flatten)]
+    which: Which,
+
+    /// In this status: pending, in-progress, completed or failed
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    status: Option<String>,
+
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    limit: u32,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// What was typed after `semel dead`.
+#[derive(Args, Debug)]
+pub(super) struct Dead {
+    #[command(flatten)]
+    which: Which,
+
+    /// Groups them by what went wrong
+    #[arg(long)]
+    errors: bool,
+
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    limit: u32,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// What was typed after a command that only asks.
+#[derive(Args, Debug)]
+pub(super) struct Only {
+    #[command(flatten)]
+    pub(super) server: Server,
+}
+
+/// Lists executions.
+pub(super) fn executions(typed: &Executions) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    let mut pairs = typed.which.pairs();
+    pairs.extend(typed.status.as_deref().map(|it| ("status", it)));
+    let answer = client.get(&path(&pairs, typed.limit))?;
+    client.show(answer, |view: &ExecutionsView| {
+        let mut table = Table::new(&[
+            "ACCEPTED",
+            "EVENT",
+            "TYPE",
+            "FUNCTION",
+            "STATUS",
+            "ATTEMPTS",
+            "AGAIN",
+            "EXECUTION",
+        ]);
+        for it in &view.executions {
+            table.add(vec![
+                moment(it.accepted_at),
+                it.event_id.clone(),
+                it.r#type.clone(),
+                it.function.clone(),
+                standing(it),
+                it.attempts.to_string(),
+                (it.duplicates + it.mismatches).to_string(),
+                short(it),
+            ]);
+        }
+        told(&table, "executions", view.next.is_some())
+    })
+}
+
+/// Lists dead letters.
+pub(super) fn dead(typed: &Dead) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    if typed.errors {
+        return errors(&client);
+    }
+    let mut pairs = typed.which.pairs();
+    pairs.push(("status", "FAILED"));
+    let answer = client.get(&path(&pairs, typed.limit))?;
+    client.show(answer, |view: &ExecutionsView| {
+        let mut table =
+            Table::new(&["FAILED", "EVENT", "FUNCTION", "REASON", "ATTEMPTS", "EXECUTION", "ERROR"]);
+        for it in &view.executions {
+            table.add(vec![
+                moment(it.updated_at),
+                it.event_id.clone(),
+                it.function.clone(),
+                it.reason.map(|it| it.as_str().to_owned()).unwrap_or_default(),
+                it.attempts.to_string(),
+                short(it),
+                it.error.clone().unwrap_or_default(),
+            ]);
+        }
+        told(&table, "dead letters", view.next.is_some())
+    })
+}
+
+fn errors(client: &Client) -> Result<(), Failure> {
+    let answer = client.get("/v1/errors")?;
+    client.show(answer, |view: &ErrorsView| {
+        let mut table = Table::new(&["PRINT", "DEAD", "WAITING", "LAST", "FUNCTIONS", "FOR EXAMPLE"]);
+        for it in &view.errors {
+            table.add(vec![
+                it.print.clone(),
+                it.dead.to_string(),
+                it.waiting.to_string(),
+                moment(it.last_at),
+                it.functions.join(", "),
+                it.example.clone(),
+            ]);
+        }
+        if !view.is_whole {
+            say(&format!(
+                "only the latest {} were looked at",
+                count(view.looked_at, "execution", "executions")
+            ));
+        }
+        told(&table, "errors", false)
+    })
+}
+
+/// Lists functions.
+pub(super) fn functions(typed: &Only) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    let answer = client.get("/v1/functions")?;
+    client.show(answer, |view: &FunctionsView| {
+        let mut table =
+            Table::new(&["FUNCTION", "STATE", "RUNNING", "PENDING", "COMPLETED", "DEAD", "BY", "TARGET"]);
+        for it in &view.functions {
+            table.add(vec![
+                it.name.clone(),
+                state(it).to_owned(),
+                format!("{}/{}", it.in_flight, it.concurrency),
+                it.ledger.pending.to_string(),
+                it.ledger.completed.to_string(),
+                it.ledger.dead.to_string(),
+                it.defined_by.as_str().to_owned(),
+                it.url.clone().unwrap_or_default(),
+            ]);
+        }
+        told(&table, "functions", false)
+    })
+}
+
+/// How a function stands, in a word.
+pub(super) fn state(it: &FunctionView) -> &'static str {
+    match (it.is_removed, it.is_paused, it.breaker.as_str(), it.defined_by) {
+        (true, ..) => "removed",
+        (_, true, ..) => "paused",
+        (.., "closed", DefinedBy::File | DefinedBy::Api | DefinedBy::Server) => "ready",
+        _ => "target down",
+    }
+}
+
+/// Lists jobs.
+pub(super) fn jobs(typed: &Only) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    let answer = client.get("/v1/jobs")?;
+    client.show(answer, |view: &JobsView| {
+        let mut table = Table::new(&["JOB", "ACTION", "STATE", "MATCHED", "DONE", "SKIPPED"]);
+        for it in &view.jobs {
+            let numbers = [it.matched, it.done, it.skipped].map(|it| it.to_string());
+            let mut row = vec![it.number.to_string(), it.action.clone(), it.state.as_str().to_owned()];
+            row.extend(numbers);
+            table.add(row);
+        }
+        told(&table, "jobs", false)
+    })
+}
+
+/// What was typed after `semel audit`.
+#[derive(Args, Debug)]
+pub(super) struct Audit {
+    /// Of this function, or this execution
+    #[arg(value_name = "SUBJECT")]
+    subject: Option<String>,
+
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    limit: u32,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Lists who changed what.
+pub(super) fn audit(typed: &Audit) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    let subject = typed.subject.as_deref().map(|it| format!("&subject={}", encoded(it))).unwrap_or_default();
+    let answer = client.get(&format!("/v1/audit?limit={}{subject}", typed.limit))?;
+    client.show(answer, |view: &AuditsView| {
+        let mut table = Table::new(&["WHEN", "WHO", "WHAT", "OF", "DETAIL"]);
+        for it in &view.entries {
+            let subject =
+                if it.subject.len() == 64 { it.subject[..12].to_owned() } else { it.subject.clone() };
+            table.add(vec![moment(it.at), it.who.clone(), it.what.clone(), subject, it.detail.clone()]);
+        }
+        told(&table, "changes", view.next.is_some())
+    })
+}
+
+fn path(pairs: &[(&str, &str)], limit: u32) -> String {
+    let more: String = pairs.iter().map(|(name, value)| format!("&{name}={}", encoded(value))).collect();
+    format!("/v1/executions?limit={limit}{more}")
+}
+
+/// Enough of an id to name an execution by.
+fn short(it: &ExecutionView) -> String {
+    it.id.get(..12).unwrap_or(&it.id).to_owned()
+}
+
+/// A table, or that there is nothing to put into it.
+fn told(table: &Table, what: &str, has_more: bool) -> String {
+    if table.is_empty() {
+        say(&format!("there are no {what}"));
+        return String::new();
+    }
+    if has_more {
+        say("there are more: `--limit COUNT` shows them");
+    }
+    table.text()
+}

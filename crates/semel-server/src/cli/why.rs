@@ -1,0 +1,149 @@
+//! `semel why`: what became of an event.
+
+use super::{
+    client::{Client, Server},
+    text::{clean, count, lasting, moment},
+};
+use crate::{
+    api::{
+        table::encoded,
+        views::{AttemptView, ExecutionView, StoryView, Verb, WhyView},
+    },
+    exit::Failure,
+};
+use clap::Args;
+use std::fmt::Write as _;
+
+const EXAMPLES: &str = "\
+Examples:
+  semel why order-42          an event's id, or a function's key
+  semel why 3f9a27c1          the first eight or more digits of an execution's id";
+
+/// What was typed.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Typed {
+    /// An event's id, a key, or an execution's id
+    #[arg(value_name = "WHAT")]
+    what: String,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Tells what became of it.
+pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
+    let client = Client::new(&typed.server)?;
+    let answer = client.get(&format!("/v1/why?q={}", encoded(&typed.what)))?;
+    let found: WhyView = client.read(answer.clone())?;
+    if found.found.is_empty() {
+        return Err(unknown(&typed.what));
+    }
+    client.show(answer, told)
+}
+
+/// Nothing was found.
+pub(super) fn unknown(what: &str) -> Failure {
+    Failure::no(format!("nothing is known of `{}`", clean(what)))
+        .cause("no event with this id was accepted, or it was forgotten after its retention")
+        .hint("`semel executions` lists the latest")
+}
+
+fn told(view: &WhyView) -> String {
+    let mut text: Vec<_> = view.found.iter().map(story).collect();
+    if view.has_more {
+        text.push("There are more: name one by its execution's id.\n".to_owned());
+    }
+    text.join("\n")
+}
+
+/// The story of an execution.
+fn story(story: &StoryView) -> String {
+    let it = &story.execution;
+    let mut text = format!("{} for {}: {}\n\n", clean(&it.event_id), clean(&it.function), standing(it));
+    let mut line = |name: &str, told: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {name:<11}{told}");
+    };
+    line(
+        "received",
+        format!("{}, from {} as {}", moment(it.accepted_at), clean(&it.source), clean(&it.r#type)),
+    );
+    if it.key != format!("{}:{}", it.source, it.event_id) && it.key != it.event_id {
+        line("key", clean(&it.key));
+    }
+    if it.duplicates > 0 {
+        let last = story.repeated_at.map(|at| format!(", last {}", moment(at))).unwrap_or_default();
+        line(
+            "again",
+            format!(
+                "{}{last}: duplicates of this one, not run",
+                count(it.duplicates.into(), "time", "times")
+            ),
+        );
+    }
+    if it.mismatches > 0 {
+        line(
+            "otherwise",
+            format!(
+                "{} with another content under the same name, not run",
+                count(it.mismatches.into(), "time", "times")
+            ),
+        );
+    }
+    let mut generation = 0;
+    for attempt in &story.history {
+        if attempt.generation > generation {
+            generation = attempt.generation;
+            line("redriven", format!("{} so far", count(generation.into(), "time", "times")));
+        }
+        line(&format!("attempt {}", attempt.number), outcome(attempt));
+    }
+    line("next", story.next.clone());
+    line("execution", it.id.clone());
+    let commands = commands(it, &story.can);
+    if !commands.is_empty() {
+        text.push_str("\nWhat you can do:\n");
+        for (command, what) in commands {
+            let _ = writeln!(text, "  {command:<40}  {what}");
+        }
+    }
+    text
+}
+
+/// Where an execution stands, in a few words.
+pub(super) fn standing(it: &ExecutionView) -> String {
+    match it.reason {
+        Some(reason) => format!("{} ({})", it.status.as_str(), reason.as_str()),
+        None if it.is_parked => format!("{} (parked)", it.status.as_str()),
+        None => it.status.as_str().to_owned(),
+    }
+}
+
+fn outcome(attempt: &AttemptView) -> String {
+    let took = lasting(attempt.ended_at.0.since(attempt.began_at.0));
+    let end = match &attempt.error {
+        None => "took effect".to_owned(),
+        Some(error) => format!("failed: {}", clean(error)),
+    };
+    format!("{}, after {took}: {end}", moment(attempt.began_at))
+}
+
+/// What can be typed next.
+fn commands(it: &ExecutionView, can: &[Verb]) -> Vec<(String, &'static str)> {
+    let id = it.id.get(..12).unwrap_or(&it.id);
+    let command = |verb: &Verb| match verb {
+        Verb::Redrive => vec![
+            (format!("semel redrive {id}"), "try it again"),
+            (format!("semel redrive {id} --event FILE"), "try it again with an edited event"),
+        ],
+        Verb::Cancel => vec![(format!("semel cancel {id}"), "end it")],
+        Verb::Park => vec![(format!("semel park {id}"), "let it wait")],
+        Verb::Unpark => vec![(format!("semel unpark {id}"), "let it go on")],
+        Verb::Resolve => vec![
+            (format!("semel resolve {id} happened"), "it took effect: somebody has looked"),
+            (format!("semel resolve {id} did-not"), "it did not: it may be tried again"),
+        ],
+    };
+    can.iter().flat_map(command).collect()
+}

@@ -1,0 +1,177 @@
+//! What operators do, from the beginning to the end.
+
+use super::support::{Server, orders, picky};
+use http::Method;
+use serde_json::{Value, json};
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("no `{name}` in {value}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_found_edited_and_redriven() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    server.event("order-42", r#"{"good": false}"#).await;
+    let dead = server.why_when("order-42", |it| it["execution"]["status"] == "FAILED").await;
+    let execution = &dead["execution"];
+    assert_eq!((text(execution, "reason"), text(execution, "function")), ("fatal", "orders"));
+    assert_eq!(dead["can"], json!(["redrive"]));
+    assert_eq!(dead["event"]["data"], json!({"good": false}));
+    let errors = server.get("/v1/errors").await;
+    assert_eq!(
+        (&errors["errors"][0]["dead"], &errors["errors"][0]["print"]),
+        (&json!(1), &execution["error_print"])
+    );
+    let list =
+        server.get(&format!("/v1/executions?error={}&status=FAILED", text(execution, "error_print"))).await;
+    assert_eq!(list["executions"][0]["id"], execution["id"]);
+
+    let mut event = dead["event"].clone();
+    event["data"]["good"] = json!(true);
+    let path = format!("/v1/executions/{}/redrive", text(execution, "id"));
+    let redriven = server.post(&path, &json!({ "event": event }).to_string()).await;
+    assert_eq!(redriven["execution"]["generation"], 1);
+    assert_eq!(server.last_audit().await.1, "edit and redrive");
+    let done = server.why_when("order-42", |it| it["execution"]["status"] == "COMPLETED").await;
+    assert_eq!(done["next"], "Nothing: it took effect, and does not again.");
+    let again = server.ask_with(&Method::POST, &path, &[], "").await;
+    assert_eq!(again.status, 409, "{again:?}");
+    let ledger = server.get("/v1/ledger").await;
+    let total = &ledger["total"];
+    assert_eq!(
+        (&total["accepted"], &total["completed"], &total["is_balanced"]),
+        (&json!(1), &json!(1), &json!(true))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_none_is_not_redriven() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    server.event("a", "{}").await;
+    let dead = server.why_when("a", |it| it["execution"]["status"] == "FAILED").await;
+    let path = format!("/v1/executions/{}/redrive", text(&dead["execution"], "id"));
+    for event in [json!({}), json!({"specversion": "9.9", "id": "a", "source": "/", "type": "t"})] {
+        let got = server.ask_with(&Method::POST, &path, &[], &json!({ "event": event }).to_string()).await;
+        assert_eq!(got.status, 422, "{event}");
+    }
+    assert_eq!(server.why_when("a", |_| true).await["execution"]["generation"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_function_is_not_called_until_it_is_resumed() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    let paused = server.post("/v1/functions/orders/pause", "").await;
+    assert_eq!((&paused["is_paused"], &paused["is_changed"]), (&json!(true), &json!(true)));
+    assert_eq!(server.post("/v1/functions/orders/pause", "").await["is_changed"], false);
+    server.event("a", r#"{"good": true}"#).await;
+    let waiting = server.why_when("a", |_| true).await;
+    assert_eq!(waiting["next"], "It waits: `orders` is paused. Attempt 1 begins when it is resumed.");
+    assert_eq!(function.calls(), 0);
+    server.post("/v1/functions/orders/resume", "").await;
+    server.why_when("a", |it| it["execution"]["status"] == "COMPLETED").await;
+    assert_eq!(function.calls(), 1);
+    let who = server.last_audit().await;
+    assert_eq!((who.0.as_str(), who.1.as_str()), ("local", "resume"));
+    assert_eq!(server.post("/v1/functions/orders/drain", "").await["is_idle"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_is_parked_unparked_and_cancelled() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    server.event("a", r#"{"late": true}"#).await;
+    let waiting = server
+        .why_when("a", |it| it["execution"]["status"] == "PENDING" && it["execution"]["attempts"] == 1)
+        .await;
+    assert_eq!(waiting["history"][0]["number"], 1);
+    let id = text(&waiting["execution"], "id").to_owned();
+    let parked = server.post(&format!("/v1/executions/{id}/park"), "").await;
+    assert_eq!(
+        (&parked["execution"]["is_parked"], &parked["can"]),
+        (&json!(true), &json!(["unpark", "cancel"]))
+    );
+    server.post(&format!("/v1/executions/{id}/unpark"), "").await;
+    let cancelled = server.post(&format!("/v1/executions/{id}/cancel"), "").await;
+    assert_eq!(cancelled["execution"]["reason"], "cancelled");
+    let audit = server.get(&format!("/v1/audit?subject={id}")).await;
+    let mut whats: Vec<_> = audit["entries"].as_array().unwrap().iter().map(|it| text(it, "what")).collect();
+    whats.sort_unstable();
+    assert_eq!(whats, ["cancel", "park", "unpark"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_are_counted_first_and_redriven_after() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    for id in 0..7 {
+        server.event(&format!("bad-{id}"), "{}").await;
+    }
+    server.event("good", r#"{"good": true}"#).await;
+    server.when("/v1/ledger", |it| it["total"]["dead"] == 7 && it["total"]["completed"] == 1).await;
+    let filter = r#""filter": {"function": "orders", "status": "FAILED"}"#;
+    let counted =
+        server.post("/v1/bulk", &format!(r#"{{"action": "redrive", "dry_run": true, {filter}}}"#)).await;
+    let job = format!("/v1/jobs/{}", counted["number"]);
+    let counted = server.when(&job, |it| it["state"] == "finished").await;
+    assert_eq!((&counted["matched"], &counted["done"]), (&json!(7), &json!(0)));
+    assert_eq!(function.calls(), 8);
+    let begun = server.post("/v1/bulk", &format!(r#"{{"action": "redrive", {filter}}}"#)).await;
+    let job = format!("/v1/jobs/{}", begun["number"]);
+    let over = server.when(&job, |it| it["state"] == "finished").await;
+    assert_eq!((&over["matched"], &over["done"]), (&json!(7), &json!(7)));
+    function.called(15).await;
+    assert_eq!(server.get("/v1/jobs").await["jobs"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_with_one_error_is_stopped() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    for id in 0..3 {
+        server.event(&format!("late-{id}"), r#"{"late": true}"#).await;
+    }
+    let errors = server.when("/v1/errors", |it| it["errors"][0]["waiting"] == 3).await;
+    let print = text(&errors["errors"][0], "print");
+    let job = server.post(&format!("/v1/errors/{print}/stop"), "").await;
+    server
+        .when(&format!("/v1/jobs/{}", job["number"]), |it| it["state"] == "finished" && it["done"] == 3)
+        .await;
+    let list = server.get("/v1/executions?status=PENDING").await;
+    assert!(list["executions"].as_array().unwrap().iter().all(|it| it["is_parked"] == true), "{list}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_follow_each_other_and_miss_nothing() {
+    let function = picky().await;
+    let server = Server::with(&orders(&function, ""));
+    for id in 0..5 {
+        server.event(&format!("e{id}"), r#"{"good": true}"#).await;
+    }
+    let (mut seen, mut path) = (Vec::new(), "/v1/executions?limit=2".to_owned());
+    loop {
+        let page = server.get(&path).await;
+        seen.extend(page["executions"].as_array().unwrap().iter().map(|it| text(it, "event_id").to_owned()));
+        let Some(cursor) = page["next"].as_str() else { break };
+        path = format!("/v1/executions?limit=2&cursor={cursor}");
+    }
+    seen.sort();
+    assert_eq!(seen, ["e0", "e1", "e2", "e3", "e4"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_finds_by_event_by_id_and_by_the_beginning_of_an_id() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    server.event("order-42", r#"{"good": true}"#).await;
+    server.event("order-42", r#"{"good": true}"#).await;
+    let found = server.why_when("order-42", |it| it["execution"]["duplicates"] == 1).await;
+    assert!(found["repeated_at"].is_string());
+    let id = text(&found["execution"], "id");
+    for q in [id, &id[..12]] {
+        assert_eq!(server.why_when(q, |_| true).await["execution"]["event_id"], "order-42", "{q}");
+    }
+    assert_eq!(server.get("/v1/why?q=order-43").await["found"], json!([]));
+}

@@ -1,0 +1,89 @@
+//! Functions that are added while the server runs.
+
+use super::support::{Server, orders, picky, told};
+use http::Method;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_was_added_is_called_and_stays_over_a_restart() {
+    let function = picky().await;
+    let server = Server::start(tempfile::tempdir().unwrap(), "", &[]);
+    let written = json!({"url": format!("http://{}/orders", function.address), "retry": "gen2"}).to_string();
+    let added = server.done(Method::PUT, "/v1/functions/orders", &written).await;
+    assert_eq!((&added["name"], &added["defined_by"]), (&json!("orders"), &json!("api")));
+    assert!(!added["url"].as_str().unwrap().contains("/orders"), "a path may be a secret");
+    server.event("a", r#"{"good": true}"#).await;
+    server.why_when("a", |it| it["execution"]["status"] == "COMPLETED").await;
+    assert_eq!(server.last_audit().await.1, "put function");
+    let server = server.killed(&[]);
+    server.event("b", r#"{"good": true}"#).await;
+    server.why_when("b", |it| it["execution"]["status"] == "COMPLETED").await;
+    server.done(Method::DELETE, "/v1/functions/orders", "").await;
+    let got = server.ask_with(&Method::GET, "/v1/functions/orders", &[], "").await;
+    assert_eq!(got.status, 404);
+    assert_eq!(server.event("c", "{}").await.status, 422);
+    let got = server.ask_with(&Method::DELETE, "/v1/functions/orders", &[], "").await;
+    assert_eq!(told(&got), (404, "not-found".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_functions_of_the_file_are_the_files() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    let written = r#"{"url": "http://127.0.0.1:1/"}"#;
+    for (method, body) in [(Method::PUT, written), (Method::DELETE, "")] {
+        let got = server.ask_with(&method, "/v1/functions/orders", &[], body).await;
+        assert_eq!(told(&got), (409, "conflict".to_owned()), "{method}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_added_survives_a_reload_of_the_file() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    let written = r#"{"url": "http://127.0.0.1:1/", "filter": {"type": "none"}}"#;
+    server.done(Method::PUT, "/v1/functions/added", written).await;
+    std::fs::write(server.directory.path().join("semel.toml"), orders(&function, "concurrency = 3\n"))
+        .unwrap();
+    server.program.signal("HUP");
+    let all = server
+        .when("/v1/functions", |it| {
+            it["functions"].as_array().unwrap().iter().any(|it| it["concurrency"] == 3)
+        })
+        .await;
+    let names: Vec<_> =
+        all["functions"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["added", "orders"]);
+}
+
+/// Hostile 25: an address that the guard refuses in the file is refused here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_is_checked_like_one_of_the_file() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    for written in [
+        json!({}),
+        json!({"url": "http://169.254.169.254/latest"}),
+        json!({"url": "file:///etc/passwd"}),
+        json!({"url": "http://127.0.0.1:1/", "retyr": "gen2"}),
+        json!({"url": "http://127.0.0.1:1/", "dead_letter": "function:nobody"}),
+        json!({"url": "http://127.0.0.1:1/", "dead_letter": "function:added"}),
+        json!({"url": "http://127.0.0.1:1/", "concurrency": 0}),
+    ] {
+        let got = server.ask_with(&Method::PUT, "/v1/functions/added", &[], &written.to_string()).await;
+        assert_eq!(told(&got), (422, "invalid".to_owned()), "{written}");
+    }
+    let got =
+        server.ask_with(&Method::PUT, "/v1/functions/$audit", &[], r#"{"url": "http://127.0.0.1:1/"}"#).await;
+    assert_eq!(got.status, 422);
+    let first = r#"{"url": "http://127.0.0.1:1/", "filter": {"type": "none"}}"#;
+    server.done(Method::PUT, "/v1/functions/first", first).await;
+    let second =
+        r#"{"url": "http://127.0.0.1:1/", "filter": {"type": "none"}, "dead_letter": "function:first"}"#;
+    server.done(Method::PUT, "/v1/functions/second", second).await;
+    let got = server.ask_with(&Method::DELETE, "/v1/functions/first", &[], "").await;
+    assert_eq!(told(&got), (409, "conflict".to_owned()), "the second one needs it");
+    let back = r#"{"url": "http://127.0.0.1:1/", "dead_letter": "function:second"}"#;
+    let got = server.ask_with(&Method::PUT, "/v1/functions/first", &[], back).await;
+    assert_eq!(told(&got), (422, "invalid".to_owned()), "dead letters would go round");
+}

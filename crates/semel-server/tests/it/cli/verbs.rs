@@ -1,0 +1,348 @@
+//! What a person sees who talks to a running server.
+
+use crate::{
+    api::support::{Server, TOKENS, orders, picky},
+    support::Upstream,
+};
+use insta::assert_snapshot;
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// A server, and a function that takes some of its events.
+struct World {
+    server: Server,
+    function: Upstream,
+}
+
+impl World {
+    async fn new() -> Self {
+        let function = picky().await;
+        Self { server: Server::before(&function), function }
+    }
+
+    /// What the program says to this line, and how it ends.
+    fn said(&self, arguments: &[&str]) -> String {
+        let url = self.server.program.url("");
+        let text = typed(self.server.directory.path(), &[arguments, &["--server", &url]].concat(), "", &[]);
+        self.redacted(&text)
+    }
+
+    /// The same, without what is different every time.
+    fn redacted(&self, text: &str) -> String {
+        let text = text.replace(&self.server.program.address.to_string(), "127.0.0.1:PORT");
+        let text = text.replace(concat!("version ", env!("CARGO_PKG_VERSION")), "version VERSION");
+        redacted(&text.replace(&self.function.address.to_string(), "127.0.0.1:FUNCTION"))
+    }
+
+    /// Waits until an event stands like this.
+    async fn stands(&self, id: &str, status: &str) {
+        self.server.why_when(id, |it| it["execution"]["status"] == status).await;
+    }
+}
+
+/// What the program says, and how it ends.
+fn typed(directory: &Path, arguments: &[&str], input: &str, environment: &[(&str, &str)]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args(arguments)
+        .current_dir(directory)
+        .env_remove("SEMEL_SERVER")
+        .env_remove("SEMEL_TOKEN")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    format!("exit code {}\n--- stdout\n{stdout}--- stderr\n{stderr}", output.status.code().unwrap())
+}
+
+/// Without moments and durations.
+fn redacted(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let taken = moment(rest);
+        if taken > 0 {
+            out.push_str("MOMENT");
+            rest = &rest[taken..];
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    // How long an attempt took.
+    let words: Vec<_> = out.split("after ").collect();
+    let cut = |it: &&str| {
+        it.split_once(" ms: ").filter(|(number, _)| number.parse::<u64>().is_ok()).map(|it| it.1.to_owned())
+    };
+    words[1..].iter().fold(words[0].to_owned(), |all, it| match cut(it) {
+        Some(after) => format!("{all}after TIME: {after}"),
+        None => format!("{all}after {it}"),
+    })
+}
+
+/// How many bytes of a moment the text begins with.
+fn moment(text: &str) -> usize {
+    let is_like = |pattern: &str| {
+        let bytes = text.as_bytes();
+        bytes.len() >= pattern.len()
+            && pattern.bytes().zip(bytes).all(|(wanted, found)| match wanted {
+                b'0' => found.is_ascii_digit(),
+                b'_' => matches!(found, b' ' | b'T'),
+                other => other == *found,
+            })
+    };
+    ["0000-00-00_00:00:00.000Z", "0000-00-00_00:00:00"].into_iter().find(|it| is_like(it)).map_or(0, str::len)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_sent_three_times_and_told_of() {
+    let world = World::new().await;
+    std::fs::write(world.server.directory.path().join("order.json"), r#"{"good": true}"#).unwrap();
+    world.said(&["pause", "orders"]);
+    let sent = world.said(&[
+        "send",
+        "order.json",
+        "--type",
+        "order.created",
+        "--source",
+        "/shop",
+        "--id",
+        "order-42",
+        "--times",
+        "3",
+    ]);
+    world.said(&["resume", "orders"]);
+    world.stands("order-42", "COMPLETED").await;
+    world.server.why_when("order-42", |it| it["execution"]["duplicates"] == 2).await;
+    assert_eq!(world.function.calls(), 1);
+    assert_snapshot!(sent + "\n" + &world.said(&["why", "order-42"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_seen_and_redriven() {
+    let world = World::new().await;
+    world.said(&[
+        "send",
+        "--data",
+        r#"{"order": 17}"#,
+        "--type",
+        "order.created",
+        "--source",
+        "/shop",
+        "--id",
+        "order-17",
+    ]);
+    world.stands("order-17", "FAILED").await;
+    let edited = r#"{"specversion": "1.0", "id": "order-17", "source": "/shop", "type": "order.created",
+        "datacontenttype": "application/json", "data": {"good": true}}"#;
+    std::fs::write(world.server.directory.path().join("edited.json"), edited).unwrap();
+    let mut all = vec![
+        world.said(&["why", "order-17"]),
+        world.said(&["dead"]),
+        world.said(&["dead", "--errors"]),
+        world.said(&["redrive", "--function", "orders", "--dry-run"]),
+        world.said(&["cancel", "order-17"]),
+        world.said(&["doctor"]),
+        world.said(&["redrive", "order-17", "--event", "edited.json"]),
+    ];
+    world.stands("order-17", "COMPLETED").await;
+    all.push(world.said(&["why", "order-17"]));
+    all.push(world.said(&["executions"]));
+    all.push(world.said(&["dead"]));
+    assert_snapshot!(all.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_dead_letters_are_redriven_at_once() {
+    let world = World::new().await;
+    for id in ["a", "b", "c"] {
+        world.server.event(id, "{}").await;
+    }
+    world.server.when("/v1/ledger", |it| it["total"]["dead"] == 3).await;
+    let redriven = world.said(&["redrive", "--function", "orders", "--reason", "fatal"]);
+    world.function.called(6).await;
+    let jobs = world.said(&["jobs"]);
+    let over = world.said(&["abort", "1"]);
+    assert_snapshot!([redriven, jobs, over].join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_parked_unparked_and_cancelled() {
+    let world = World::new().await;
+    world.said(&["pause", "orders"]);
+    world.server.event("a", "{}").await;
+    let all = [
+        world.said(&["functions"]),
+        world.said(&["doctor"]),
+        world.said(&["park", "a"]),
+        world.said(&["park", "a"]),
+        world.said(&["executions", "--status", "pending"]),
+        world.said(&["unpark", "a"]),
+        world.said(&["resolve", "a", "happened"]),
+        world.said(&["cancel", "a"]),
+        world.said(&["resume", "orders"]),
+        world.said(&["drain", "orders"]),
+        world.said(&["purge"]),
+    ];
+    assert_snapshot!(all.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_changed_what_is_listed() {
+    let world = World::new().await;
+    world.said(&["pause", "orders"]);
+    assert_snapshot!(world.said(&["audit", "paused"]) + "\n" + &world.said(&["audit", "orders"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_get_json() {
+    let world = World::new().await;
+    world.said(&["pause", "orders"]);
+    let sent = world.said(&["send", "--data", "1", "--type", "t", "--id", "a", "--json"]);
+    let why = world.said(&["why", "a", "--json"]);
+    let functions = world.said(&["functions", "--json"]);
+    assert_snapshot!([sent, why, functions].join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_done_is_told_with_its_exit_code() {
+    let world = World::new().await;
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (directory, nowhere) = (world.server.directory.path(), format!("http://{closed}"));
+    let absent = typed(directory, &["functions"], "", &[("SEMEL_SERVER", &nowhere)]);
+    let strange =
+        typed(directory, &["functions", "--server", &format!("http://{}", world.function.address)], "", &[]);
+    let all = [
+        world.said(&["why", "order-43"]),
+        world.said(&["redrive", "order-43"]),
+        world.said(&["redrive"]),
+        world.said(&["redrive", "--reason", "bored"]),
+        world.said(&["redrive", "--all", "--rate", "fast"]),
+        world.said(&["redrive", "a", "--all"]),
+        world.said(&["cancel", "--error", "x"]),
+        world.said(&["pause", "nobody"]),
+        world.said(&["pause", "a/b"]),
+        world.said(&["abort", "7"]),
+        world.said(&["executions", "--status", "lost"]),
+        world.said(&["send", "missing.json", "--type", "t"]),
+        world.said(&["send", "--data", "1"]),
+        world.said(&["send"]),
+        world.said(&["resolve", "a", "maybe"]),
+        typed(directory, &["functions", "--server", "ftp://x"], "", &[]),
+        absent.replace(&closed.to_string(), "127.0.0.1:PORT"),
+        world.redacted(&strange),
+    ];
+    assert_snapshot!(all.join("\n"));
+}
+
+/// The program shows a token to nobody but the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_says_who_asks() {
+    let function = picky().await;
+    let world = World { server: Server::with(&orders(&function, TOKENS)), function };
+    let url = world.server.program.url("");
+    let ask = |arguments: &[&str], token: &str| {
+        let environment = [("SEMEL_SERVER", url.as_str()), ("SEMEL_TOKEN", token)];
+        world.redacted(&typed(world.server.directory.path(), arguments, "", &environment))
+    };
+    let all = [
+        ask(&["functions"], ""),
+        ask(&["functions"], "wrong-0123456789"),
+        ask(&["functions"], "viewer-0123456789"),
+        ask(&["pause", "orders"], "viewer-0123456789"),
+        ask(&["pause", "orders"], "operator-0123456789"),
+        ask(&["audit"], "viewer-0123456789"),
+    ]
+    .join("\n");
+    assert!(!all.contains("0123456789"), "{all}");
+    assert_snapshot!(all);
+}
+
+/// Hostile 38: what senders and functions say does nothing to a terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_names_do_not_reach_the_terminal() {
+    let world = World::new().await;
+    let event = serde_json::json!({"specversion": "1.0", "id": "a", "source": "/\u{202e}gpj", "type": "t\u{200b}u", "data": 1});
+    std::fs::write(world.server.directory.path().join("event.json"), event.to_string()).unwrap();
+    world.said(&["send", "event.json"]);
+    world.stands("a", "FAILED").await;
+    for arguments in [&["why", "a"][..], &["executions"], &["dead"], &["why", "\u{1b}[2J\u{202e}"]] {
+        let said = world.said(arguments);
+        let is_quiet = |it: char| {
+            it == '\n' || !it.is_control() && !matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        };
+        assert!(said.chars().all(is_quiet), "{said:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn standard_input_is_read() {
+    let world = World::new().await;
+    let url = world.server.program.url("");
+    let arguments = ["send", "-", "--type", "t", "--id", "in", "--server", &url];
+    let said = typed(world.server.directory.path(), &arguments, r#"{"good": true}"#, &[]);
+    assert!(said.starts_with("exit code 0"), "{said}");
+    world.stands("in", "COMPLETED").await;
+}
+
+#[test]
+fn help_pages_say_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = [
+        "send",
+        "why",
+        "executions",
+        "dead",
+        "functions",
+        "redrive",
+        "cancel",
+        "park",
+        "unpark",
+        "resolve",
+        "jobs",
+        "abort",
+        "pause",
+        "resume",
+        "drain",
+        "audit",
+        "doctor",
+        "purge",
+        "schema",
+        "completions",
+        "man",
+    ];
+    let page = |name: &&str| format!("==== {name}\n{}", typed(directory.path(), &[name, "--help"], "", &[]));
+    assert_snapshot!(pages.iter().map(page).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn what_is_printed_without_a_server_is_what_others_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = |arguments: &[&str]| typed(directory.path(), arguments, "", &[]);
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = said(&["completions", shell]);
+        assert!(script.starts_with("exit code 0") && script.contains("redrive"), "{shell}: {script}");
+    }
+    let page = said(&["man"]);
+    assert!(
+        page.starts_with("exit code 0\n--- stdout\n")
+            && page.contains(".TH semel 1")
+            && page.contains("redrive"),
+        "{page}"
+    );
+    let page = said(&["man", "redrive"]);
+    assert!(page.contains(".TH semel-redrive 1") && page.contains("canary"), "{page}");
+    assert!(said(&["man", "nothing"]).starts_with("exit code 2"));
+    let sql = said(&["schema"]);
+    assert!(sql.starts_with("exit code 0") && sql.to_uppercase().contains("CREATE TABLE"), "{sql}");
+    assert_ne!(said(&["schema", "--proxy"]), sql);
+    assert!(said(&["schema", "--table", "a; DROP"]).starts_with("exit code 2"));
+}

@@ -1,0 +1,88 @@
+//! Mode `sync`: the sender waits for the function.
+
+use super::support::{Server, orders, read, told};
+use crate::support::{Asked, Gate, Upstream, answer};
+use serde_json::json;
+
+const SOURCE: &str = "[[source]]\nname = \"it\"\nauth = \"none\"\nmode = \"sync\"\n";
+
+fn event(id: &str) -> String {
+    json!({"specversion": "1.0", "id": id, "source": "/shop", "type": "order.created"}).to_string()
+}
+
+const STRUCTURED: [(&str, &str); 1] = [("x-nothing", "")];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sender_is_told_what_the_function_said() {
+    let function = Upstream::start(async |_: Asked| answer(200, r#"{"charge":"ch_1"}"#)).await;
+    let server = Server::with(&orders(&function, SOURCE));
+    for is_duplicate in [false, true] {
+        let got = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+        assert_eq!(got.status, 200, "{got:?}");
+        let said = read(&got);
+        assert_eq!(
+            (&said["duplicate"], &said["functions"][0]["status"]),
+            (&json!(is_duplicate), &json!("COMPLETED"))
+        );
+        assert_eq!(said["functions"][0]["result"]["charge"], "ch_1");
+    }
+    assert_eq!(function.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_senders_own_retry_is_what_makes_it_again() {
+    let function = Upstream::start(async |asked: Asked| {
+        let is_first = asked.header("semel-attempt") == ["1"] && asked.header("ce-id") == ["evt-1"];
+        answer(if is_first { 503 } else { 200 }, "")
+    })
+    .await;
+    let server =
+        Server::with(&orders(&function, &format!("retry = \"gen2\"\nbackoff = [\"0ms\"]\n{SOURCE}")));
+    let failed = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+    assert_eq!(told(&failed), (502, "function-failed".to_owned()));
+    assert!(failed.header("retry-after").is_some());
+    function.called(2).await;
+    let mut again = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+    while again.status == 409 || again.status == 502 {
+        again = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+    }
+    assert_eq!(again.status, 200, "{again:?}");
+    assert_eq!(function.calls(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_function_refuses_for_good_is_refused_for_good() {
+    let function = Upstream::start(async |_: Asked| answer(400, "s3cret")).await;
+    let server = Server::with(&orders(&function, SOURCE));
+    for _ in 0..2 {
+        let got = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+        assert_eq!(told(&got), (422, "function-refused".to_owned()));
+        assert!(!got.text().contains("s3cret"), "{got:?}");
+    }
+    assert_eq!(function.calls(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_while_the_function_is_at_it_comes_again() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let function = Upstream::start(move |_: Asked| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            answer(200, "")
+        }
+    })
+    .await;
+    let server = Server::with(&orders(&function, SOURCE));
+    let (first, second) = tokio::join!(server.json("/sources/it", &STRUCTURED, event("evt-1")), async {
+        function.called(1).await;
+        let second = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+        gate.open(1);
+        second
+    });
+    assert_eq!(first.status, 200, "{first:?}");
+    assert_eq!(told(&second), (409, "in-progress".to_owned()));
+    assert!(second.header("retry-after").is_some());
+    assert_eq!(function.calls(), 1);
+}
