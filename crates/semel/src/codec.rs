@@ -68,6 +68,7 @@ impl Encoded {
     }
 
     /// Without the room in front.
+    #[cfg(feature = "http")]
     pub(crate) fn content(&self) -> &[u8] {
         &self.0[1..]
     }
