@@ -76,8 +76,8 @@ pub enum Decision {
         /// What to write.
         record: Record,
     },
-    /// It is finished: this is what came of it.
-    Replay(Stored),
+    /// It is finished, like this: what was found is what came of it.
+    Replay(Status),
     /// Another holder runs it.
     Busy {
         /// When its lease lapses unless it is renewed.
@@ -118,9 +118,7 @@ pub fn begin(now: Timestamp, found: Option<&Stored>, call: &Call, terms: &Terms)
     let next = record.attempts.saturating_add(1);
     let margin = if is_on("margin_ignored") { Duration::ZERO } else { terms.margin };
     match &record.state {
-        State::Completed(_) | State::Failed { .. } => {
-            Decision::Replay(Stored { fence: *fence, record: record.clone() })
-        }
+        State::Completed(_) | State::Failed { .. } => Decision::Replay(record.status()),
         State::Pending { .. } => again(Entry::Retried, next),
         // Not if it must be reported: a restarted holder cannot tell whether its effect happened, either.
         State::InProgress { holder, on_lapse: OnLapse::Rerun, .. } if *holder == call.holder => {
@@ -177,7 +175,7 @@ pub fn complete(now: Timestamp, held: &Record, body: Body, terms: &Terms) -> Rec
         Body::Kept { bytes, until } => Body::Kept { bytes, until: until.min(expires_at) },
         Body::NotKept { .. } => body,
     };
-    Record { state: State::Completed(body), updated_at: now, expires_at, ..held.clone() }
+    followed(held, State::Completed(body), now, expires_at)
 }
 
 /// The call ended without an effect, or nobody knows, and will not be tried again.
@@ -194,14 +192,20 @@ pub fn fail(now: Timestamp, held: &Record, reason: Reason, error: String, terms:
         | Reason::Dropped => now + terms.retention,
     };
     let state = State::Failed { reason, error: bounded_error(error) };
-    Record { state, updated_at: now, expires_at, ..held.clone() }
+    followed(held, state, now, expires_at)
 }
 
 /// The attempt ended and may be tried again: attempts and fingerprint are kept.
 #[must_use]
 pub fn release(now: Timestamp, held: &Record, error: Option<String>) -> Record {
     let state = State::Pending { due_at: now, error: error.map(bounded_error) };
-    Record { state, updated_at: now, expires_at: Timestamp::NEVER, ..held.clone() }
+    followed(held, state, now, Timestamp::NEVER)
+}
+
+/// The record that comes after this one, in another state.
+fn followed(held: &Record, state: State, now: Timestamp, expires_at: Timestamp) -> Record {
+    let Record { fingerprint, attempts, created_at, .. } = *held;
+    Record { fingerprint, state, attempts, created_at, updated_at: now, expires_at }
 }
 
 /// What an operator found out about a call of unknown outcome.

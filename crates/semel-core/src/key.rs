@@ -350,8 +350,8 @@ fn append_list<'a>(
         let number;
         let (tag, content): (u8, &[u8]) = match part {
             PartRef::Null => (0, &[]),
-            PartRef::Text(text) if text.trim().is_empty() => return fault(Fault::Blank),
-            PartRef::Text(text) if text.chars().any(char::is_control) => return fault(Fault::Control),
+            PartRef::Text(text) if is_blank(text) => return fault(Fault::Blank),
+            PartRef::Text(text) if has_control(text) => return fault(Fault::Control),
             PartRef::Text(text) => (1, text.as_bytes()),
             PartRef::Integer(it) => {
                 number = it.to_be_bytes();
@@ -372,6 +372,22 @@ fn append_list<'a>(
         preimage.extend(content);
     }
     Ok(())
+}
+
+/// Whether a text can be part of a key, if it is not too long: it is not blank, and has no control characters.
+pub fn is_text(text: &str) -> bool {
+    !is_blank(text) && !has_control(text)
+}
+
+/// Whether there is nothing in a text but space.
+fn is_blank(text: &str) -> bool {
+    // The first byte tells for nearly all of them.
+    !text.bytes().any(|it| it.is_ascii_graphic()) && text.trim().is_empty()
+}
+
+/// Whether there is a control character in a text.
+fn has_control(text: &str) -> bool {
+    !text.bytes().all(|it| matches!(it, b' '..=b'~')) && text.chars().any(char::is_control)
 }
 
 /// A big-endian two's complement number without the leading bytes that only repeat its sign.
@@ -411,8 +427,7 @@ fn is_list(parts: &[Encoded<'_>], bytes_max: usize) -> bool {
 fn is_part((tag, content): &Encoded<'_>) -> bool {
     match tag {
         0 => content.is_empty(),
-        1 => std::str::from_utf8(content)
-            .is_ok_and(|text| !text.trim().is_empty() && !text.chars().any(char::is_control)),
+        1 => std::str::from_utf8(content).is_ok_and(is_text),
         2 => widened(content).is_some_and(|number| shortest(&number) == *content),
         3 => *content == [0] || *content == [1],
         4 => !content.is_empty(),

@@ -56,6 +56,16 @@ impl Begin {
 }
 
 impl Begin {
+    /// Of the call.
+    pub(crate) fn key(&self) -> &Key {
+        match self {
+            Self::Run(lease) => lease.key(),
+            Self::Replay(replay) => &replay.key,
+            Self::Failed(failure) => &failure.key,
+            Self::Busy { key, .. } | Self::Mismatch { key } => key,
+        }
+    }
+
     /// As it is counted.
     pub(crate) fn answer(&self) -> Answer {
         match self {
@@ -133,6 +143,25 @@ impl Replay {
         match self.body()? {
             Some(bytes) => codec::content(&bytes).ok_or_else(|| self.not_kept(UNREADABLE)),
             None => Err(self.not_kept(RESOLVED)),
+        }
+    }
+
+    /// As [`Replay::bytes`], for whoever needs nothing else: not copied, if it was stored as it is.
+    #[cfg(feature = "http")]
+    pub(crate) fn into_bytes(mut self) -> Result<bytes::Bytes, Error> {
+        let encoded = match self.body()? {
+            Some(Cow::Owned(opened)) => opened,
+            Some(Cow::Borrowed(_)) => self.take_kept(),
+            None => return Err(self.not_kept(RESOLVED)),
+        };
+        codec::into_content(encoded).ok_or_else(|| self.not_kept(UNREADABLE))
+    }
+
+    #[cfg(feature = "http")]
+    fn take_kept(&mut self) -> Vec<u8> {
+        match &mut self.record.state {
+            State::Completed(Body::Kept { bytes, .. }) => std::mem::take(bytes),
+            _ => unreachable!("what was borrowed is there"),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::{HandlerError, IsFatal},
     lease::{Granted, Lease},
-    observe::{Answer, Observed, Scope, in_span},
+    observe::{Answer, Observed, Scope},
     once::{self, Once},
     race::boxed,
 };
@@ -309,38 +309,48 @@ impl Call {
 
     async fn answered(self) -> Result<Begin, Error> {
         let (key, call) = self.described()?;
-        let driver = Arc::clone(&self.once.driver);
+        let driver = &self.once.driver;
         let (scope, since) = (driver.store.scope(&key), driver.clock.monotonic());
-        let took = || driver.clock.monotonic().saturating_sub(since);
-        match self.claim(&key, &call).await {
-            Ok((claim, waited)) => {
-                let begin = self.begun(key.clone(), claim, waited, scope.clone());
-                Observed::answered(&scope, &key, begin.answer(), waited, took());
+        match self.claim(&key, &call, since).await {
+            Ok(claimed) => {
+                let (waited, took) = (claimed.waited, claimed.at.saturating_sub(since));
+                let begin = self.begun(key, claimed, scope.clone());
+                Observed::answered(&scope, begin.key(), begin.answer(), waited, took);
                 Ok(begin)
             }
-            Err(error) if self.fails_open() && error.kind() == ErrorKind::Store => {
-                let lease = self.unprotected(key.clone(), &call, scope.clone());
-                Observed::answered(&scope, &key, Answer::Run(How::Unprotected), false, took());
-                Ok(Begin::Run(lease))
-            }
-            Err(error) => {
-                let is_store = error.kind() == ErrorKind::Store;
-                let answer = if is_store { Answer::Store } else { Answer::Contended };
-                Observed::answered(&scope, &key, answer, false, took());
-                Err(error)
-            }
+            Err(error) => self.not_begun(key, &call, error, &scope, since),
         }
     }
 
+    /// Refuses the call, or runs it unprotected if that was asked for.
+    fn not_begun(
+        self,
+        key: Key,
+        call: &call::Call,
+        error: Error,
+        scope: &Scope,
+        since: Duration,
+    ) -> Result<Begin, Error> {
+        let took = self.once.driver.clock.monotonic().saturating_sub(since);
+        let is_store = error.kind() == ErrorKind::Store;
+        if is_store && self.fails_open() {
+            Observed::answered(scope, &key, Answer::Run(How::Unprotected), false, took);
+            return Ok(Begin::Run(self.unprotected(key, call, scope.clone())));
+        }
+        let answer = if is_store { Answer::Store } else { Answer::Contended };
+        Observed::answered(scope, &key, answer, false, took);
+        Err(error)
+    }
+
     /// Claims, and waits where that is the policy; also tells whether it waited.
-    async fn claim(&self, key: &Key, call: &call::Call) -> Result<(Claim, bool), Error> {
+    async fn claim(&self, key: &Key, call: &call::Call, since: Duration) -> Result<Claimed, Error> {
         let driver = &self.once.driver;
-        let claim = driver.claim(key, call, &self.terms, None).await?;
+        let (claim, at) = driver.claim(key, call, &self.terms, since, None).await?;
         let (Claim::Busy { until }, OnBusy::Wait { max }) = (&claim, self.on_busy) else {
-            return Ok((claim, false));
+            return Ok(Claimed { claim, waited: false, at });
         };
-        let waiting = boxed(self.wait(key, call, *until, driver.clock.monotonic() + max));
-        waiting.await.map(|claim| (claim, true))
+        let claim = boxed(self.wait(key, call, *until, at + max)).await?;
+        Ok(Claimed { claim, waited: true, at: driver.clock.monotonic() })
     }
 
     async fn wait(
@@ -360,12 +370,20 @@ impl Call {
         loop {
             let news = waiter.news(&*driver.clock, give_up_at, look, is_busy).await?;
             let Some(found) = news else { return Ok(Claim::Busy { until: busy_until }) };
-            match driver.claim(key, call, &self.terms, found).await? {
-                Claim::Busy { until } => busy_until = until,
-                claim => return Ok(claim),
+            match driver.claim(key, call, &self.terms, driver.clock.monotonic(), found).await? {
+                (Claim::Busy { until }, _) => busy_until = until,
+                (claim, _) => return Ok(claim),
             }
         }
     }
+}
+
+/// What became of a claim, and of waiting for another holder.
+struct Claimed {
+    claim: Claim,
+    waited: bool,
+    /// When that was known, on the monotonic clock.
+    at: Duration,
 }
 
 /// Runs the handler under its lease, and writes what came of it.
@@ -374,7 +392,7 @@ where
     T: Serialize,
     F: AsyncFnOnce(&Lease) -> Result<T, HandlerError>,
 {
-    match lease.hold(in_span(&lease, handler(&lease))).await? {
+    match lease.hold_in_span(handler(&lease)).await? {
         Ok(value) => {
             lease.complete(&value).await?;
             Ok(value)
@@ -384,12 +402,12 @@ where
 }
 
 impl Call {
-    fn begun(self, key: Key, claim: Claim, waited: bool, scope: Scope) -> Begin {
+    fn begun(self, key: Key, claimed: Claimed, scope: Scope) -> Begin {
+        let Claimed { claim, waited, at } = claimed;
         match claim {
-            Claim::Won(won) => Begin::Run(Lease::won(self.granted(key, scope), won, waited)),
-            Claim::Replay(stored) => {
-                let driver = &self.once.driver;
-                Begin::of_finished(key, stored, driver.clock.now(), waited, &driver.seal)
+            Claim::Won(won) => Begin::Run(Lease::won(self.granted(key, scope), won, waited, at)),
+            Claim::Replay { stored, now } => {
+                Begin::of_finished(key, stored, now, waited, &self.once.driver.seal)
             }
             Claim::Busy { until } => Begin::Busy { key, until },
             Claim::Mismatch => Begin::Mismatch { key },

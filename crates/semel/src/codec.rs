@@ -50,12 +50,43 @@ pub(crate) fn body_of<T: Serialize + ?Sized>(value: &T, keeping: &Keeping<'_>) -
     }
 }
 
+/// A result that is bytes already, with room for the codec in front, so that a small one needs no second buffer.
+pub(crate) struct Encoded(Vec<u8>);
+
+impl Encoded {
+    /// Nothing yet, with room for so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        let mut encoded = Vec::with_capacity(bytes + 1);
+        encoded.push(PLAIN);
+        Self(encoded)
+    }
+
+    /// The same bytes, and more behind them.
+    pub(crate) fn then(mut self, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        write(&mut self.0);
+        self
+    }
+
+    /// Without the room in front.
+    #[cfg(feature = "http")]
+    pub(crate) fn content(&self) -> &[u8] {
+        &self.0[1..]
+    }
+
+    /// As it will be stored.
+    pub(crate) fn into_body(self, keeping: &Keeping<'_>) -> Body {
+        keeping.body(compressed(self.0))
+    }
+}
+
+/// These bytes, as a result.
+pub(crate) fn encoded(bytes: &[u8]) -> Encoded {
+    Encoded::with_capacity(bytes.len()).then(|it| it.extend_from_slice(bytes))
+}
+
 /// A result that is bytes already, as it will be stored.
 pub(crate) fn body_of_bytes(bytes: &[u8], keeping: &Keeping<'_>) -> Body {
-    let mut encoded = Vec::with_capacity(bytes.len() + 1);
-    encoded.push(PLAIN);
-    encoded.extend_from_slice(bytes);
-    keeping.body(compressed(encoded))
+    encoded(bytes).into_body(keeping)
 }
 
 /// A typed result as an operator gives it.
@@ -84,6 +115,15 @@ impl Keeping<'_> {
         // Of what was sealed: the digest of what is in it would let others guess it.
         let digest = Sha256::digest(&bytes).into();
         Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest }
+    }
+}
+
+/// As [`content`], of bytes that are not needed any more: what was not compressed is not copied.
+#[cfg(feature = "http")]
+pub(crate) fn into_content(stored: Vec<u8>) -> Option<bytes::Bytes> {
+    match stored.first()? {
+        &PLAIN => Some(bytes::Bytes::from(stored).slice(1..)),
+        _ => content(&stored).map(Into::into),
     }
 }
 

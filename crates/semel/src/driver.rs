@@ -53,8 +53,8 @@ pub(crate) struct Driver {
 pub(crate) enum Claim {
     /// It was won.
     Won(Won),
-    /// The call is finished.
-    Replay(Stored),
+    /// The call is finished; found at this moment.
+    Replay { stored: Stored, now: Timestamp },
     /// Another holder has it.
     Busy { until: Timestamp },
     /// It was made with another payload.
@@ -92,33 +92,39 @@ pub(crate) enum Written {
 }
 
 impl Driver {
-    /// Claims the key for this call, starting from what was found there, if somebody looked.
+    /// Claims the key for this call at `since`, on the monotonic clock, starting from what was found there, if somebody
+    /// looked. Also tells when the answer was there: to read a clock takes longer than most of what is done in between.
     pub(crate) async fn claim(
         &self,
         key: &Key,
         call: &Call,
         terms: &Terms,
+        since: Duration,
         mut found: Option<Stored>,
-    ) -> Result<Claim, Error> {
-        let until = self.clock.monotonic() + terms.lease / 3;
+    ) -> Result<(Claim, Duration), Error> {
+        let until = since + terms.lease / 3;
+        let mut at = since;
         for _ in 0..SWAPS_MAX {
-            let at = self.clock.monotonic();
-            match call::begin(self.clock.now(), found.as_ref(), call, terms) {
-                Decision::Run { expected, record, entry } => {
-                    match self.swap_or_refuse(key, expected, &record, until).await? {
-                        Swap::Won(fence) => return Ok(Claim::Won(Won { fence, record, entry, at })),
-                        Swap::Lost(current) => found = current,
-                    }
+            let now = self.clock.now();
+            let (expected, record, entry) = match call::begin(now, found.as_ref(), call, terms) {
+                Decision::Run { expected, record, entry } => (expected, record, Some(entry)),
+                Decision::Report { expected, record } => (Some(expected), record, None),
+                Decision::Replay(_) => {
+                    let stored = found.expect("what is replayed was found");
+                    return Ok((Claim::Replay { stored, now }, at));
                 }
-                Decision::Report { expected, record } => {
-                    match self.swap_or_refuse(key, Some(expected), &record, until).await? {
-                        Swap::Won(fence) => return Ok(Claim::Replay(Stored { fence, record })),
-                        Swap::Lost(current) => found = current,
-                    }
+                Decision::Busy { until } => return Ok((Claim::Busy { until }, at)),
+                Decision::Mismatch => return Ok((Claim::Mismatch, at)),
+            };
+            let (swapped, replied_at) = self.swap(key, expected, &record, at, until).await;
+            match (swapped.map_err(|error| Error::store(Some(key.clone()), error))?, entry) {
+                (Swap::Won(fence), Some(entry)) => {
+                    return Ok((Claim::Won(Won { fence, record, entry, at }), replied_at));
                 }
-                Decision::Replay(stored) => return Ok(Claim::Replay(stored)),
-                Decision::Busy { until } => return Ok(Claim::Busy { until }),
-                Decision::Mismatch => return Ok(Claim::Mismatch),
+                (Swap::Won(fence), None) => {
+                    return Ok((Claim::Replay { stored: Stored { fence, record }, now }, replied_at));
+                }
+                (Swap::Lost(current), _) => (found, at) = (current, replied_at),
             }
         }
         Err(Error::new(ErrorKind::Contended, key.clone()))
@@ -132,25 +138,30 @@ impl Driver {
         record: &Record,
         until: Duration,
     ) -> Result<Swap, Error> {
-        let swapped = self.swap(key, expected, record, until).await;
+        let (swapped, _) = self.swap(key, expected, record, self.clock.monotonic(), until).await;
         swapped.map_err(|error| Error::store(Some(key.clone()), error))
     }
 
-    /// Swaps, again where the reply was lost: a stored record equal to ours is ours.
+    /// Swaps, again where the reply was lost: a stored record equal to ours is ours. Also tells when the reply was there.
     async fn swap(
         &self,
         key: &Key,
         expected: Option<Fence>,
         record: &Record,
+        mut at: Duration,
         until: Duration,
-    ) -> Result<Swap, StoreError> {
+    ) -> (Result<Swap, StoreError>, Duration) {
         let mut sends = 0;
         loop {
             sends += 1;
-            match self.send(key, expected, record, until).await {
-                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => return Ok(Swap::Won(it.fence)),
-                Err(error) if error.is_transient() && sends < SENDS_MAX && !self.is_over(until) => {}
-                result => return result,
+            let (result, replied_at) = self.send(key, expected, record, at, until).await;
+            at = replied_at;
+            match result {
+                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => {
+                    return (Ok(Swap::Won(it.fence)), at);
+                }
+                Err(error) if error.is_transient() && sends < SENDS_MAX && at < until => {}
+                result => return (result, at),
             }
         }
     }
@@ -170,31 +181,36 @@ impl Driver {
 
     /// Writes what a holder has to say, and does not take silence for an answer until its time is over.
     pub(crate) async fn write(&self, write: Write<'_>) -> Written {
+        self.write_since(self.clock.monotonic(), write).await.0
+    }
+
+    /// As [`Driver::write`], which is begun at `at`, on the monotonic clock; tells when it was over.
+    pub(crate) async fn write_since(&self, mut at: Duration, write: Write<'_>) -> (Written, Duration) {
         let Write { key, mut expected, record, in_doubt, until } = write;
         let mut pause = PAUSE_MIN;
         let mut bare = None;
         loop {
             let record = bare.as_ref().unwrap_or(record);
-            match self.send(key, expected, record, until).await {
-                Ok(Swap::Won(fence)) => return Written::Won(fence),
-                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => return Written::Won(it.fence),
+            let (result, replied_at) = self.send(key, expected, record, at, until).await;
+            at = replied_at;
+            match result {
+                Ok(Swap::Won(fence)) => return (Written::Won(fence), at),
+                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => {
+                    return (Written::Won(it.fence), at);
+                }
                 Ok(Swap::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
-                Ok(Swap::Lost(_)) => return Written::Superseded,
+                Ok(Swap::Lost(_)) => return (Written::Superseded, at),
                 Err(error) if error.kind() == StoreErrorKind::Refused && has_body(record) => {
                     bare = Some(without_body(record));
                 }
-                Err(error) if self.is_pointless(&error, until) => return Written::Unconfirmed(error),
+                Err(error) if is_pointless(&error, at, until) => return (Written::Unconfirmed(error), at),
                 Err(_) => {
-                    let left = until.saturating_sub(self.clock.monotonic());
-                    self.clock.sleep(pause.min(left)).await;
+                    self.clock.sleep(pause.min(until.saturating_sub(at))).await;
                     pause = (pause * 2).min(PAUSE_MAX);
+                    at = self.clock.monotonic();
                 }
             }
         }
-    }
-
-    fn is_pointless(&self, error: &StoreError, until: Duration) -> bool {
-        !error.is_transient() || self.is_over(until) || sabotage::is_on("lost_reply_is_failure")
     }
 
     fn is_over(&self, until: Duration) -> bool {
@@ -206,11 +222,20 @@ impl Driver {
         key: &Key,
         expected: Option<Fence>,
         record: &Record,
+        at: Duration,
         until: Duration,
-    ) -> Result<Swap, StoreError> {
-        let swap = self.store.swap(key, expected, record);
-        within(&*self.clock, until, swap).await.unwrap_or_else(|| Err(silent()))
+    ) -> (Result<Swap, StoreError>, Duration) {
+        let swap = self.store.swap_since(at, key, expected, record);
+        match within(&*self.clock, until, swap).await {
+            Some(replied) => replied,
+            None => (Err(silent()), self.clock.monotonic()),
+        }
     }
+}
+
+/// Whether there is nothing to be had from trying again.
+fn is_pointless(error: &StoreError, at: Duration, until: Duration) -> bool {
+    !error.is_transient() || at >= until || sabotage::is_on("lost_reply_is_failure")
 }
 
 fn silent() -> StoreError {

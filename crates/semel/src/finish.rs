@@ -8,7 +8,7 @@
 //! It does not look at what is stored: the fence decides.
 
 use crate::{
-    codec::{self, Keeping},
+    codec::{self, Encoded, Keeping},
     driver::{Write, Written},
     effect::doubt,
     error::{Error, ErrorKind},
@@ -24,7 +24,7 @@ use semel_core::{
     time::Timestamp,
 };
 use serde::Serialize;
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 impl Lease {
     /// The call took effect, with this result.
@@ -33,23 +33,31 @@ impl Lease {
         self,
         result: &T,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
-        let body = codec::body_of(result, &self.keeping());
-        self.complete_with(body)
+        let now = self.now();
+        let body = codec::body_of(result, &self.keeping(now));
+        self.complete_with(now, body)
     }
 
     /// The call took effect, with these bytes as its result.
     pub async fn complete_bytes(self, result: &[u8]) -> Result<(), Error> {
-        let body = codec::body_of_bytes(result, &self.keeping());
-        self.complete_with(body).await
+        self.complete_encoded(codec::encoded(result)).await
     }
 
-    async fn complete_with(self, body: Body) -> Result<(), Error> {
-        let (now, held) = self.now_and_held();
-        if sabotage::is_on("oversized_result_reruns") && matches!(body, Body::NotKept { .. }) {
-            return self.finish(call::release(now, &held, None)).await;
-        }
-        let record = call::complete(now, &held, body, &self.inner.granted.terms);
-        self.finish(record).await
+    /// As [`Lease::complete_bytes`], with a result that has the room in front which its codec needs.
+    pub(crate) fn complete_encoded(self, result: Encoded) -> impl Future<Output = Result<(), Error>> + Send {
+        let now = self.now();
+        let body = result.into_body(&self.keeping(now));
+        self.complete_with(now, body)
+    }
+
+    fn complete_with(self, now: Timestamp, body: Body) -> impl Future<Output = Result<(), Error>> + Send {
+        let is_rerun = sabotage::is_on("oversized_result_reruns") && matches!(body, Body::NotKept { .. });
+        let record = if is_rerun {
+            call::release(now, &self.state().record, None)
+        } else {
+            call::complete(now, &self.state().record, body, &self.inner.granted.terms)
+        };
+        self.finish(record)
     }
 
     /// The call failed for good: duplicates get this error.
@@ -63,8 +71,8 @@ impl Lease {
     }
 
     async fn fail_for(self, reason: Reason, error: String) -> Result<(), Error> {
-        let (now, held) = self.now_and_held();
-        let record = call::fail(now, &held, reason, self.said(error), &self.inner.granted.terms);
+        let said = self.said(error);
+        let record = call::fail(self.now(), &self.state().record, reason, said, &self.inner.granted.terms);
         self.finish(record).await
     }
 
@@ -74,9 +82,9 @@ impl Lease {
     }
 
     async fn release_for(self, error: String) -> Result<(), Error> {
-        let (now, held) = self.now_and_held();
         let said = self.said(error);
-        self.finish(call::release(now, &held, Some(said))).await
+        let record = call::release(self.now(), &self.state().record, Some(said));
+        self.finish(record).await
     }
 
     /// Writes what a handler's error means, and gives the error that its caller sees.
@@ -101,9 +109,9 @@ impl Lease {
         }
     }
 
-    fn keeping(&self) -> Keeping<'_> {
+    fn keeping(&self, now: Timestamp) -> Keeping<'_> {
         let granted = &self.inner.granted;
-        granted.keeping(&granted.key, granted.once.driver.clock.now() + granted.terms.body_retention)
+        granted.keeping(&granted.key, now + granted.terms.body_retention)
     }
 
     /// What the handler said, as it is kept.
@@ -111,34 +119,37 @@ impl Lease {
         self.inner.granted.once.driver.seal.close_text(self.key(), error)
     }
 
-    fn now_and_held(&self) -> (Timestamp, Record) {
-        (self.inner.granted.once.driver.clock.now(), self.state().record.clone())
+    fn now(&self) -> Timestamp {
+        self.inner.granted.once.driver.clock.now()
     }
 
     async fn finish(mut self, record: Record) -> Result<(), Error> {
-        let driver = Arc::clone(&self.inner.granted.once.driver);
-        let held = self.state().clone();
+        let driver = &self.inner.granted.once.driver;
         let since = driver.clock.monotonic();
         if !self.is_protected() {
-            self.finished(end_of(&record), since);
+            self.finished_at(end_of(&record), since, since);
             return Ok(());
         }
+        let (fence, lease_since, in_doubt) = {
+            let mut held = self.state();
+            (held.fence, held.since, held.in_doubt.take())
+        };
         let write = Write {
             key: self.key(),
-            expected: Some(held.fence),
+            expected: Some(fence),
             record: &record,
-            in_doubt: held.in_doubt.as_ref().map(|it| &it.record),
-            until: self.write_until(&held),
+            in_doubt: in_doubt.as_ref().map(|it| &it.record),
+            until: self.write_until_from(lease_since, since),
         };
-        match driver.write(write).await {
-            Written::Won(fence) => {
-                self.finished(end_of(&record), since);
-                driver.waits.tell(self.key(), || Stored { fence, record });
+        match driver.write_since(since, write).await {
+            (Written::Won(fence), at) => {
+                self.finished_at(end_of(&record), since, at);
+                self.inner.granted.once.driver.waits.tell(self.key(), || Stored { fence, record });
                 Ok(())
             }
-            Written::Superseded => Err(self.lost()),
-            Written::Unconfirmed(error) => {
-                self.finished(End::Unconfirmed, since);
+            (Written::Superseded, _) => Err(self.lost()),
+            (Written::Unconfirmed(error), at) => {
+                self.finished_at(End::Unconfirmed, since, at);
                 Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
             }
         }

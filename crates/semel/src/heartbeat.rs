@@ -18,6 +18,7 @@ use crate::{
     driver::{Write, Written},
     error::Error,
     lease::{Granted, Held, Lease, Renewal},
+    observe::CallSpan,
 };
 use pin_project_lite::pin_project;
 use semel_core::{BoxFuture, call, sabotage};
@@ -36,6 +37,18 @@ pin_project! {
         work: Option<F>,
         // Armed when the work was first seen to wait.
         beat: Option<BoxFuture<'a, Error>>,
+        // What the work is polled and dropped in.
+        span: CallSpan,
+    }
+
+    impl<F> PinnedDrop for Hold<'_, F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.work.is_some() {
+                let _entered = this.span.enter();
+                this.work.set(None);
+            }
+        }
     }
 }
 
@@ -44,6 +57,7 @@ impl<F: Future> Future for Hold<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        let _entered = this.span.enter();
         let polled = match this.lease.check(this.beat.as_mut(), cx) {
             Some(lost) => Poll::Ready(Err(lost)),
             None => this.work.as_mut().as_pin_mut().expect("it is not polled after its end").poll(cx).map(Ok),
@@ -79,7 +93,15 @@ impl Lease {
     /// ```
     // Not an `async fn`: that would have room for the work twice.
     pub fn hold<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output, Error>> + use<'_, F> {
-        Hold { lease: self, work: Some(work), beat: None }
+        Hold { lease: self, work: Some(work), beat: None, span: CallSpan::none() }
+    }
+
+    /// As [`Lease::hold`], in the span of the call.
+    pub(crate) fn hold_in_span<F: Future>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<F::Output, Error>> + use<'_, F> {
+        Hold { lease: self, work: Some(work), beat: None, span: CallSpan::of(self) }
     }
 
     /// Whether the lease is lost, before the work may go on.
@@ -133,7 +155,7 @@ impl Lease {
         // It may be old by now, so another one follows.
         let in_doubt = self.state().in_doubt.clone();
         if let Some(renewal) = in_doubt {
-            self.send(renewal, until).await?;
+            self.send(*renewal, until).await?;
         }
         let clock = &self.inner.granted.once.driver.clock;
         let since = clock.monotonic();
@@ -144,7 +166,7 @@ impl Lease {
     async fn send(&self, renewal: Renewal, until: Duration) -> Result<(), Error> {
         let fence = {
             let mut held = self.state();
-            held.in_doubt = Some(renewal.clone());
+            held.in_doubt = Some(Box::new(renewal.clone()));
             held.fence
         };
         let Renewal { record, since } = renewal;

@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     /// The effects that were used in this attempt.
     pub(crate) used: Mutex<HashSet<Identity>>,
     /// What was written in a user's transaction, which may not be committed yet: from then on nothing is renewed.
-    pub(crate) in_transaction: Mutex<Option<Record>>,
+    pub(crate) in_transaction: Mutex<Option<Box<Record>>>,
     /// When the handler could begin, on the monotonic clock.
     begun_at: Duration,
     is_finished: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Held {
     /// When that lease began, on the monotonic clock.
     pub(crate) since: Duration,
     /// A renewal whose reply has not come: it may be what is stored.
-    pub(crate) in_doubt: Option<Renewal>,
+    pub(crate) in_doubt: Option<Box<Renewal>>,
 }
 
 /// A renewal that was sent.
@@ -102,7 +102,8 @@ pub(crate) struct Renewal {
 }
 
 impl Lease {
-    pub(crate) fn won(granted: Granted, won: Won, waited: bool) -> Self {
+    /// The lease that a claim won, which was known at `begun_at`, on the monotonic clock.
+    pub(crate) fn won(granted: Granted, won: Won, waited: bool, begun_at: Duration) -> Self {
         let how = match won.entry {
             Entry::Fresh => How::Fresh,
             Entry::Retried => How::Retried,
@@ -111,7 +112,7 @@ impl Lease {
         };
         let attempt = won.record.attempts;
         let held = Held { fence: won.fence, record: won.record, in_doubt: None, since: won.at };
-        Self::held(granted, how, waited, attempt, held)
+        Self::held(granted, how, waited, attempt, held, begun_at)
     }
 
     /// A lease on nothing: the store was not there to grant one.
@@ -133,11 +134,10 @@ impl Lease {
             expires_at: Timestamp::NEVER,
         };
         let fence = Fence::new(1).expect("1 is not 0");
-        Self::held(granted, How::Unprotected, false, 1, Held { fence, record, in_doubt: None, since })
+        Self::held(granted, How::Unprotected, false, 1, Held { fence, record, in_doubt: None, since }, since)
     }
 
-    fn held(granted: Granted, how: How, waited: bool, attempt: u32, held: Held) -> Self {
-        let begun_at = granted.once.driver.clock.monotonic();
+    fn held(granted: Granted, how: How, waited: bool, attempt: u32, held: Held, begun_at: Duration) -> Self {
         let inner = Inner {
             granted,
             how,
@@ -202,30 +202,41 @@ impl Lease {
 
     /// Notes that dropping the lease is no crash any more.
     pub(crate) fn finished(&mut self, end: End, since: Duration) {
-        self.inner.is_finished = true;
-        self.ended(end, since);
+        let at = self.inner.granted.once.driver.clock.monotonic();
+        self.finished_at(end, since, at);
     }
 
-    /// Counts the end of this attempt, whose outcome was ready at `since`.
-    fn ended(&self, end: End, since: Duration) {
-        let driver = &self.inner.granted.once.driver;
+    /// As [`Lease::finished`], at this moment of the monotonic clock.
+    pub(crate) fn finished_at(&mut self, end: End, since: Duration, at: Duration) {
+        self.inner.is_finished = true;
+        self.ended(end, since, at);
+    }
+
+    /// Counts the end of this attempt, whose outcome was ready at `since`, and written at `at`.
+    fn ended(&self, end: End, since: Duration, at: Duration) {
         let worked = since.saturating_sub(self.inner.begun_at);
-        let wrote = driver.clock.monotonic().saturating_sub(since);
+        let wrote = at.saturating_sub(since);
         Observed::ended(&self.inner.granted.scope, self.key(), end, worked, wrote);
     }
 
     /// Fires the cancellation, and counts the loss once.
     fn cancel(&self, end: End) {
         if self.inner.cancellation.cancel() {
-            self.ended(end, self.inner.granted.once.driver.clock.monotonic());
+            let now = self.inner.granted.once.driver.clock.monotonic();
+            self.ended(end, now, now);
         }
     }
 
     /// Until when a write is repeated: the end of the lease, and a fifth of it at least, since a late outcome
     /// is accepted if nobody took over.
     pub(crate) fn write_until(&self, held: &Held) -> Duration {
+        self.write_until_from(held.since, self.inner.granted.once.driver.clock.monotonic())
+    }
+
+    /// As [`Lease::write_until`], of a lease that began at `since`, at this moment.
+    pub(crate) fn write_until_from(&self, since: Duration, at: Duration) -> Duration {
         let lease = self.inner.granted.terms.lease;
-        (held.since + lease).max(self.inner.granted.once.driver.clock.monotonic() + lease / 5)
+        (since + lease).max(at + lease / 5)
     }
 
     /// Fires the cancellation, and says why.
@@ -272,7 +283,7 @@ impl Lease {
         self.in_transaction().is_some() && !sabotage::is_on("renewed_in_transaction")
     }
 
-    pub(crate) fn in_transaction(&self) -> MutexGuard<'_, Option<Record>> {
+    pub(crate) fn in_transaction(&self) -> MutexGuard<'_, Option<Box<Record>>> {
         self.inner.in_transaction.lock().expect("no code panics while it holds the lock")
     }
 

@@ -81,6 +81,7 @@ mod effect;
 mod error;
 mod finish;
 mod handler_error;
+mod hashing;
 mod heartbeat;
 #[cfg(feature = "http")]
 pub mod http;

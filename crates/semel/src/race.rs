@@ -31,13 +31,27 @@ pub(crate) async fn first<A: Future, B: Future>(left: A, right: B) -> First<A::O
 /// The future's output, unless the monotonic clock reaches `until` first. A future that is ready when it is
 /// first polled costs no timer.
 pub(crate) async fn within<F: Future>(clock: &dyn Clock, until: Duration, future: F) -> Option<F::Output> {
+    or_after(clock, || until.saturating_sub(clock.monotonic()), future).await
+}
+
+/// The future's output, unless it takes longer than this from when it was first seen to wait.
+#[cfg(feature = "http")]
+pub(crate) async fn within_time<F: Future>(
+    clock: &dyn Clock,
+    time: Duration,
+    future: F,
+) -> Option<F::Output> {
+    or_after(clock, || time, future).await
+}
+
+async fn or_after<F: Future>(clock: &dyn Clock, time: impl Fn() -> Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut timer: Option<BoxFuture<'static, ()>> = None;
     poll_fn(|cx| {
         if let Poll::Ready(it) = future.as_mut().poll(cx) {
             return Poll::Ready(Some(it));
         }
-        let timer = timer.get_or_insert_with(|| clock.sleep(until.saturating_sub(clock.monotonic())));
+        let timer = timer.get_or_insert_with(|| clock.sleep(time()));
         Pin::new(timer).poll(cx).map(|()| None)
     })
     .await

@@ -30,7 +30,6 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::Class,
     lease::Lease,
-    observe::in_span,
 };
 use classify::Meaning;
 #[cfg(feature = "http")]
@@ -145,7 +144,7 @@ where
             lender.returned().await;
             result
         };
-        let result = lender.lease().hold(in_span(lender.lease(), work)).await?;
+        let result = lender.lease().hold_in_span(work).await?;
         let lease = lender.take_back();
         match result {
             Ok(response) => {

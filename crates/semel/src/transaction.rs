@@ -217,7 +217,8 @@ async fn claim<'a, X: Transaction>(
                     call::LAPSED.to_owned(),
                 )));
             }
-            Decision::Replay(stored) => {
+            Decision::Replay(_) => {
+                let stored = found.expect("what is replayed was found");
                 return Ok(BeginIn::of_finished(key, stored, clock.now(), &granted.once.driver.seal));
             }
             Decision::Busy { until } => return Ok(BeginIn::Busy { key, until }),
@@ -415,7 +416,7 @@ impl Lease {
         let body = codec::body_of_bytes(result, &self.inner.granted.keeping(key, now + terms.body_retention));
         let record = call::complete(now, &self.state().record, body, terms);
         // Noted first: a renewal that finds this record must not take it for somebody else's.
-        let before = self.in_transaction().replace(record.clone());
+        let before = self.in_transaction().replace(Box::new(record.clone()));
         let written = self.write_in(transaction, &record).await;
         if written.is_err() {
             *self.in_transaction() = before;
@@ -430,7 +431,7 @@ impl Lease {
         let since = driver.clock.monotonic();
         let until = self.write_until(&self.state());
         match driver.look(self.key(), until).await {
-            Ok(Some(found)) if found.record == record || sabotage::is_on("commit_not_verified") => {
+            Ok(Some(found)) if found.record == *record || sabotage::is_on("commit_not_verified") => {
                 self.finished(End::Completed, since);
                 driver.waits.tell(self.key(), || found.clone());
                 let (key, now) = (self.key().clone(), driver.clock.now());

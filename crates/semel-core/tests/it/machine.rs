@@ -90,7 +90,7 @@ fn rendered(decision: &Decision) -> String {
             let expected = fence(Some(*expected));
             format!("report: {}, expires {:?}, if {expected} is there", record.status(), record.expires_at)
         }
-        Decision::Replay(stored) => format!("replay: {}", stored.record.status()),
+        Decision::Replay(status) => format!("replay: {status}"),
         Decision::Busy { until } => format!("busy until {until:?}"),
         Decision::Mismatch => "mismatch".to_owned(),
     }

@@ -52,7 +52,13 @@ fn run(arguments: &[&str]) -> Result<bool, Trouble> {
         return memory::measure(kind).map(|()| true);
     }
     if let ["profile", what] = arguments {
-        return Bench::new()?.profile(what).map(|()| true);
+        match *what {
+            "alone-plain" => alone::profile(Kind::Plain, false)?,
+            "alone-fresh" => alone::profile(Kind::Memory, false)?,
+            "alone-replays" => alone::profile(Kind::Memory, true)?,
+            what => Bench::new()?.profile(what)?,
+        }
+        return Ok(true);
     }
     if arguments.iter().any(|it| !["alone", "fresh", "replays", "embedded", "memory", "timing"].contains(it))
     {
@@ -140,9 +146,6 @@ impl Bench {
     /// Many turns of one kind.
     fn profile(&self, what: &str) -> Result<(), Trouble> {
         let (kind, keys) = match what {
-            "alone-plain" => return alone::profile(Kind::Plain, false),
-            "alone-fresh" => return alone::profile(Kind::Memory, false),
-            "alone-replays" => return alone::profile(Kind::Memory, true),
             "plain" => (Kind::Plain, Keys::Fresh),
             "fresh" => (Kind::Memory, Keys::Fresh),
             "replays" => (Kind::Memory, Keys::Known),

@@ -23,7 +23,6 @@ use crate::{
     call::{Call, OnBusy},
     error::{Error, ErrorKind},
     lease::Lease,
-    observe::in_span,
     race::boxed,
     service::lend,
     transaction::Settled,
@@ -54,6 +53,9 @@ pub(super) struct Attempt<S> {
     pub(super) service: S,
     pub(super) parts: Parts,
     pub(super) admitted: Admitted,
+    /// Empty until it was read.
+    pub(super) body: Bytes,
+    pub(super) trailers: Option<HeaderMap>,
 }
 
 impl<S> Attempt<S> {
@@ -61,8 +63,6 @@ impl<S> Attempt<S> {
     pub(super) async fn run<B>(
         self: Box<Self>,
         settings: Arc<Settings>,
-        body: Bytes,
-        trailers: Option<HeaderMap>,
     ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
         S: Service<Request<Body<B>>, Response: HttpResponse> + Send,
@@ -70,23 +70,25 @@ impl<S> Attempt<S> {
         B: http_body::Body,
         BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
     {
-        let call = self.call(&settings, &body);
+        // Boxed, since what comes after it would otherwise be kept in as much room.
         let begin = match settings.quota.as_deref() {
-            Some(quota) => boxed(settings.begin_within(quota, call, self.admitted.caller)).await,
-            None => call.begin().await.map_err(Refusal::Error),
+            Some(quota) => {
+                let call = self.call(&settings);
+                boxed(settings.begin_within(quota, call, self.admitted.caller)).await
+            }
+            None => boxed(self.call(&settings).begin()).await.map_err(Refusal::Error),
         };
         let lease = match begin {
             Ok(Begin::Run(lease)) => lease,
             Ok(begun) => return Ok(settings.not_run(begun)),
             Err(refusal) => return Ok(settings.told(&refusal)),
         };
-        let Self { service, parts, .. } = *self;
-        settings.run(service, Request::from_parts(parts, Body::whole(body, trailers)), lease).await
+        settings.run(self, lease).await
     }
 
     /// What the request names, and what it asks for.
-    fn call(&self, settings: &Settings, body: &[u8]) -> Call {
-        let Self { parts, admitted: Admitted { key, caller }, .. } = self;
+    fn call(&self, settings: &Settings) -> Call {
+        let Self { parts, admitted: Admitted { key, caller }, body, .. } = self;
         let (method, route) = (parts.method.as_str(), settings.route_of(parts));
         let scope = [Named::new(&settings.service), Named::new(method), Named::new(&route)];
         // The caller stands with the id, so that the scope, which metrics are labelled by, is one of a few.
@@ -97,6 +99,17 @@ impl<S> Attempt<S> {
         let key = key.expect("its parts are checked, and none is long");
         settings.call(key, fingerprint(&asked, &settings.compared, body))
     }
+}
+
+/// Calls the service. Not in an `async` block, which would keep room for the request beside the answer.
+#[expect(clippy::boxed_local, reason = "it is moved out of its box here, and nowhere before")]
+fn call<S, B>(attempt: Box<Attempt<S>>) -> S::Future
+where
+    S: Service<Request<Body<B>>>,
+    B: http_body::Body,
+{
+    let Attempt { mut service, parts, body, trailers, .. } = *attempt;
+    service.call(Request::from_parts(parts, Body::whole(body, trailers)))
 }
 
 /// Why a call was not begun.
@@ -174,7 +187,7 @@ impl Settings {
     /// What the client is told if there is nothing to be carried out.
     fn not_run<R: http_body::Body>(&self, begin: Begin) -> Response<Body<R>> {
         match begin {
-            Begin::Replay(replay) => match stored_of(&replay) {
+            Begin::Replay(replay) => match stored_of(replay) {
                 Ok(kept) => self.marked(kept.into_replay(), Answered::Replayed),
                 Err(problem) => self.refused(problem),
             },
@@ -194,8 +207,7 @@ impl Settings {
     /// Calls the service under the lease, and writes what came of it.
     async fn run<S, B>(
         self: &Arc<Self>,
-        mut service: S,
-        mut request: Request<Body<B>>,
+        mut attempt: Box<Attempt<S>>,
         lease: Lease,
     ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
@@ -206,21 +218,21 @@ impl Settings {
     {
         let answered = answered(lease.how());
         let (lent, lender) = lend(lease);
-        let is_head = request.method() == Method::HEAD;
-        let kept_open = CallLease::put(lent, self, is_head, request.extensions_mut());
+        let is_head = attempt.parts.method == Method::HEAD;
+        let kept_open = CallLease::put(lent, self, is_head, &mut attempt.parts.extensions);
         let work = async {
-            let answer = service.call(request).await.map(HttpResponse::into_response);
+            let answer = call(attempt).await.map(HttpResponse::into_response);
             drop(kept_open);
             self.made(answer, is_head, &lender).await
         };
-        let made = match lender.lease().hold(in_span(lender.lease(), work)).await {
+        let made = match lender.lease().hold_in_span(work).await {
             Ok(made) => made,
             Err(lost) => return Ok(self.told_of(&lost)),
         };
         let lease = lender.take_back();
         match made {
             Made::Kept { response, stored } if !lease.is_in_transaction() => {
-                Ok(match lease.complete_bytes(&stored).await {
+                Ok(match lease.complete_encoded(stored).await {
                     Ok(()) => self.marked(response, answered),
                     Err(error) => self.told_of(&error),
                 })
@@ -247,7 +259,7 @@ impl Settings {
                 let response = match made {
                     Made::InTransaction(response) => Ok(response),
                     Made::Kept { .. } | Made::Ended { .. } | Made::Error(_) => {
-                        stored_of(&replay).map(KeptResponse::into_response)
+                        stored_of(replay).map(KeptResponse::into_response)
                     }
                 };
                 let marked = response.map(|it| self.marked(it, answered));
@@ -256,7 +268,7 @@ impl Settings {
         };
         // If one of these is not written, the lease lapses; what the service said is what it said.
         match made {
-            Made::Kept { response, stored } => Ok(match lease.complete_bytes(&stored).await {
+            Made::Kept { response, stored } => Ok(match lease.complete_encoded(stored).await {
                 Ok(()) => self.marked(response, answered),
                 Err(error) => self.told_of(&error),
             }),
@@ -296,10 +308,10 @@ fn answered(how: How) -> Answered {
 }
 
 /// The stored response, or why there is none to give.
-fn stored_of(replay: &Replay) -> Result<KeptResponse, Problem> {
-    let bytes = replay.bytes().map_err(|error| match error.kind() {
+fn stored_of(replay: Replay) -> Result<KeptResponse, Problem> {
+    let bytes = replay.into_bytes().map_err(|error| match error.kind() {
         ErrorKind::Expired | ErrorKind::NotKept => Problem::RESPONSE_NOT_RETAINED,
         _ => Problem::INTERNAL,
     })?;
-    stored::decode(&bytes.into()).ok_or(Problem::RESPONSE_NOT_RETAINED)
+    stored::decode(&bytes).ok_or(Problem::RESPONSE_NOT_RETAINED)
 }

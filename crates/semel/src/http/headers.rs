@@ -65,6 +65,9 @@ pub(super) fn strip_own(headers: &mut HeaderMap) {
     if sabotage::is_on("http_replayed_header_forged") {
         return;
     }
+    if !headers.keys().any(is_own) {
+        return;
+    }
     let own: Vec<HeaderName> = headers.keys().filter(|it| is_own(it)).cloned().collect();
     for name in own {
         headers.remove(name);
@@ -72,7 +75,8 @@ pub(super) fn strip_own(headers: &mut HeaderMap) {
 }
 
 pub(crate) fn is_own(name: &HeaderName) -> bool {
-    *name == IDEMPOTENCY_REPLAYED || name.as_str().starts_with(OWN_PREFIX)
+    let name = name.as_str();
+    name.starts_with(OWN_PREFIX) || name == IDEMPOTENCY_REPLAYED.as_str()
 }
 
 /// Which headers of a response are kept.
@@ -94,10 +98,13 @@ impl Kept {
         headers: &'a HeaderMap,
         is_head: bool,
     ) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
+        let names_others = headers.contains_key(CONNECTION);
         headers.iter().filter(move |(name, _)| {
             let is_length = is_head && **name == CONTENT_LENGTH;
             let is_cookie = **name == header::SET_COOKIE && sabotage::is_on("http_set_cookie_replayed");
-            is_length || is_cookie || (self.lists(name) && !is_named_by_connection(headers, name))
+            is_length
+                || is_cookie
+                || (self.lists(name) && !(names_others && is_named_by_connection(headers, name)))
         })
     }
 

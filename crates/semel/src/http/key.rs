@@ -65,7 +65,10 @@ fn trim(mut value: &[u8]) -> &[u8] {
 
 /// The content of a string whose opening quote was read, and what follows its closing one.
 pub(super) fn string(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let plain = rest.iter().take_while(|it| matches!(it, b' '..=b'~') && !matches!(it, b'"' | b'\\')).count();
     let mut content = Vec::with_capacity(rest.len());
+    content.extend_from_slice(&rest[..plain]);
+    rest = &rest[plain..];
     loop {
         let (byte, tail) = match rest {
             [b'"', tail @ ..] => return Some((content, tail)),

@@ -105,7 +105,7 @@ async fn order<B>(db: SqliteStore, request: Request<B>) -> Result<Response<Body<
     {
         let (mut parts, body) = response.into_parts();
         let (body, stored) = self.settings.read(&parts, body, self.is_head).await;
-        self.lent.complete_bytes_in(transaction, &stored).await?;
+        self.lent.complete_bytes_in(transaction, stored.content()).await?;
         if self.is_protected() {
             parts.extensions.insert(InTransaction);
         }

@@ -16,7 +16,8 @@ use super::{
     verdict::{Verdict, is_stream, verdict},
 };
 use crate::{
-    race::{boxed, within},
+    codec::Encoded,
+    race::{boxed, within_time},
     service::Lender,
 };
 use ::http::{Response, response::Parts};
@@ -26,13 +27,21 @@ use semel_core::sabotage;
 /// What the service made of a request, read as far as it is read.
 pub(super) enum Made<R: http_body::Body, E> {
     /// A response that is kept, and what is stored of it.
-    Kept { response: Response<Body<R>>, stored: Vec<u8> },
+    Kept { response: Response<Body<R>>, stored: Encoded },
     /// A response that is not, and what it means.
     Ended { response: Response<Body<R>>, verdict: Verdict },
     /// A response that is stored if the transaction was committed that the service wrote it in.
     InTransaction(Response<Body<R>>),
     /// No response.
     Error(E),
+}
+
+/// An answer, by its head.
+enum Sorted<R: http_body::Body, E> {
+    /// Nothing of it is read.
+    Passes(Made<R, E>),
+    /// It is kept, as far as it can be.
+    Kept(Parts, R),
 }
 
 impl<R: http_body::Body, E> Made<R, E> {
@@ -59,51 +68,56 @@ impl Settings {
         R: http_body::Body<Data = Bytes, Error: Send> + Send,
         E: Send,
     {
-        let made = match answer {
-            Ok(response) => self.read_whole(response, is_head).await,
-            Err(error) => Made::Error(error),
+        let made = match self.sorted(answer) {
+            Sorted::Passes(made) => made,
+            Sorted::Kept(parts, body) => {
+                let (body, stored) = self.read(&parts, body, is_head).await;
+                let response = Response::from_parts(parts, body);
+                if sabotage::is_on("http_oversized_reruns") && !response.body().is_whole() {
+                    Made::Ended { response, verdict: Verdict::Released }
+                } else {
+                    Made::Kept { response, stored }
+                }
+            }
         };
         if lender.is_back() { made } else { boxed(self.taken_back(made, lender)).await }
     }
 
-    async fn read_whole<R, E>(&self, response: Response<R>, is_head: bool) -> Made<R, E>
+    /// Decides by the head of an answer whether its body has to be read.
+    fn sorted<R, E>(&self, answer: Result<Response<R>, E>) -> Sorted<R, E>
     where
         R: http_body::Body<Data = Bytes>,
     {
-        let (mut parts, body) = response.into_parts();
+        let (mut parts, body) = match answer {
+            Ok(response) => response.into_parts(),
+            Err(error) => return Sorted::Passes(Made::Error(error)),
+        };
         strip_own(&mut parts.headers);
+        let passed = |parts, body| Response::from_parts(parts, Body::pass(body));
         if parts.extensions.remove::<InTransaction>().is_some() {
-            return Made::InTransaction(Response::from_parts(parts, Body::pass(body)));
+            return Sorted::Passes(Made::InTransaction(passed(parts, body)));
         }
         match verdict(&mut parts, self.stores_errors) {
             Verdict::Kept if is_stream(&parts) => {
                 let stored = stored::encode_not_kept(parts.status, NotKept::Stream);
-                Made::Kept { response: Response::from_parts(parts, Body::pass(body)), stored }
+                Sorted::Passes(Made::Kept { response: passed(parts, body), stored })
             }
-            Verdict::Kept => {
-                let (body, stored) = self.read(&parts, body, is_head).await;
-                let response = Response::from_parts(parts, body);
-                if sabotage::is_on("http_oversized_reruns") && !response.body().is_whole() {
-                    return Made::Ended { response, verdict: Verdict::Released };
-                }
-                Made::Kept { response, stored }
-            }
+            Verdict::Kept => Sorted::Kept(parts, body),
             verdict @ (Verdict::Released | Verdict::Lost | Verdict::Unknown) => {
-                Made::Ended { response: Response::from_parts(parts, Body::pass(body)), verdict }
+                Sorted::Passes(Made::Ended { response: passed(parts, body), verdict })
             }
         }
     }
 
     /// Reads a body up to the limits, and gives it back with what is stored of the response.
-    pub(super) async fn read<R>(&self, parts: &Parts, body: R, is_head: bool) -> (Body<R>, Vec<u8>)
+    pub(super) async fn read<R>(&self, parts: &Parts, body: R, is_head: bool) -> (Body<R>, Encoded)
     where
         R: http_body::Body<Data = Bytes>,
     {
         let clock = &*self.once.driver.clock;
         let mut buffer = Buffer::new(&body, self.response_bytes_max);
         let mut body = Box::pin(body);
-        let until = clock.monotonic() + self.response_wait;
-        let ended = within(clock, until, buffer.gather(&mut body)).await;
+        let ended = within_time(clock, self.response_wait, buffer.gather(&mut body)).await;
         let bytes = buffer.into_bytes();
         let (ahead, rest, why) = match ended {
             Some(Ended::Whole(trailers)) => {
@@ -120,7 +134,7 @@ impl Settings {
     /// Waits for whoever took the lease elsewhere.
     async fn taken_back<R: http_body::Body, E>(&self, mut made: Made<R, E>, lender: &Lender) -> Made<R, E> {
         let clock = &*self.once.driver.clock;
-        let in_time = within(clock, clock.monotonic() + self.response_wait, lender.returned()).await;
+        let in_time = within_time(clock, self.response_wait, lender.returned()).await;
         if let (None, Some(response)) = (in_time, made.open_ended()) {
             // The lease may be in what was not read of the body, which nobody reads before the lease is back.
             *response = Problem::INTERNAL.response(&self.problems);

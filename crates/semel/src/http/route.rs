@@ -6,7 +6,7 @@
 //! 3. Any text is a route: what could not be part of a key as it is goes in as its hash.
 
 use ::http::{Uri, request::Parts};
-use semel_core::key::{PartRef, SCOPE_BYTES_MAX};
+use semel_core::key::{PartRef, SCOPE_BYTES_MAX, is_text};
 use sha2::{Digest, Sha256};
 
 /// Longest text that goes into a key's scope as it is: the name of the service, the method and the route fit together.
@@ -42,8 +42,7 @@ pub(super) enum Named<'a> {
 
 impl<'a> Named<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let is_plain =
-            text.len() <= TEXT_BYTES_MAX && !text.trim().is_empty() && !text.chars().any(char::is_control);
+        let is_plain = text.len() <= TEXT_BYTES_MAX && is_text(text);
         if is_plain { Self::Plain(text) } else { Self::Hashed(Sha256::digest(text).into()) }
     }
 

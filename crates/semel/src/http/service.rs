@@ -75,7 +75,8 @@ where
             }
             Admission::Refuse(problem) => State::Refused { problem },
             Admission::Protect(admitted) => {
-                let attempt = Attempt { service: take_ready(&mut self.inner), parts, admitted };
+                let service = take_ready(&mut self.inner);
+                let attempt = Attempt { service, parts, admitted, body: Bytes::new(), trailers: None };
                 let buffer = Buffer::new(&body, self.settings.request_bytes_max);
                 State::Reading { body, buffer, attempt: Some(Box::new(attempt)) }
             }
@@ -174,11 +175,12 @@ where
                 }
                 StateProjection::Reading { body, buffer, attempt } => {
                     let ended = ready!(buffer.poll(body, context));
-                    let attempt = attempt.take().expect("a body ends once");
+                    let mut attempt = attempt.take().expect("a body ends once");
                     match ended {
                         Ended::Whole(trailers) => {
-                            let bytes = std::mem::take(buffer).into_bytes();
-                            let work = attempt.run(Arc::clone(this.settings), bytes, trailers);
+                            attempt.body = std::mem::take(buffer).into_bytes();
+                            attempt.trailers = trailers;
+                            let work = attempt.run(Arc::clone(this.settings));
                             State::Working { work: Unfinished::new(work, &this.settings.works) }
                         }
                         Ended::Over(_) => State::Refused { problem: Problem::REQUEST_TOO_LARGE },

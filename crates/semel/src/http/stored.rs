@@ -10,13 +10,18 @@ use super::{
     IDEMPOTENCY_REPLAYED,
     headers::{Kept, kept_trailers},
 };
-use crate::http::Body;
+use crate::{
+    codec::{Encoded, encoded},
+    http::Body,
+};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header::TRAILER, response::Parts};
 use bytes::Bytes;
 
 const VERSION: u8 = 1;
 const KEPT: u8 = 0;
 const NOT_KEPT: u8 = 1;
+/// Room for the head of most responses.
+const HEAD_BYTES: usize = 128;
 
 /// Why a response was not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,23 +49,23 @@ pub(super) fn encode(
     is_head: bool,
     body: &[u8],
     trailers: Option<&HeaderMap>,
-) -> Vec<u8> {
-    let mut out = Vec::with_capacity(128 + body.len());
-    out.extend_from_slice(&[VERSION, KEPT]);
-    out.extend_from_slice(&parts.status.as_u16().to_be_bytes());
-    put_lines(&mut out, kept.of(&parts.headers, is_head));
-    match trailers {
-        Some(trailers) => put_lines(&mut out, kept_trailers(trailers)),
-        None => put_number(&mut out, 0),
-    }
-    out.extend_from_slice(body);
-    out
+) -> Encoded {
+    Encoded::with_capacity(HEAD_BYTES + body.len()).then(|out| {
+        out.extend_from_slice(&[VERSION, KEPT]);
+        out.extend_from_slice(&parts.status.as_u16().to_be_bytes());
+        put_lines(out, kept.of(&parts.headers, is_head));
+        match trailers {
+            Some(trailers) => put_lines(out, kept_trailers(trailers)),
+            None => put_number(out, 0),
+        }
+        out.extend_from_slice(body);
+    })
 }
 
 /// A response that is not.
-pub(super) fn encode_not_kept(status: StatusCode, why: NotKept) -> Vec<u8> {
+pub(super) fn encode_not_kept(status: StatusCode, why: NotKept) -> Encoded {
     let [high, low] = status.as_u16().to_be_bytes();
-    vec![VERSION, NOT_KEPT, high, low, why as u8]
+    encoded(&[VERSION, NOT_KEPT, high, low, why as u8])
 }
 
 /// The stored response; `None` if it was not kept, or not written by this module.
@@ -193,6 +198,10 @@ mod tests {
         response.into_parts().0
     }
 
+    fn bytes(stored: &Encoded) -> Bytes {
+        Bytes::copy_from_slice(stored.content())
+    }
+
     fn hex(bytes: &[u8]) -> String {
         bytes
             .iter()
@@ -237,14 +246,14 @@ mod tests {
             "39",       // the trailer x-sum: 9
             "626f6479"  // body
         );
-        assert_eq!(hex(&stored), golden);
-        let kept = decode(&stored.into()).unwrap();
+        assert_eq!(hex(stored.content()), golden);
+        let kept = decode(&bytes(&stored)).unwrap();
         assert_eq!((kept.status.as_u16(), &kept.body[..]), (201, &b"body"[..]));
         assert_eq!(kept.headers.get_all("link").iter().count(), 2);
         assert_eq!(kept.trailers, Some(trailers));
-        assert_eq!(hex(&encode_not_kept(StatusCode::OK, NotKept::TooLong)), "010100c801");
-        assert_eq!(hex(&encode_not_kept(StatusCode::OK, NotKept::Stream)), "010100c802");
-        assert_eq!(hex(&encode_not_kept(StatusCode::OK, NotKept::Broken)), "010100c803");
+        assert_eq!(hex(encode_not_kept(StatusCode::OK, NotKept::TooLong).content()), "010100c801");
+        assert_eq!(hex(encode_not_kept(StatusCode::OK, NotKept::Stream).content()), "010100c802");
+        assert_eq!(hex(encode_not_kept(StatusCode::OK, NotKept::Broken).content()), "010100c803");
     }
 
     #[test]
@@ -252,11 +261,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append("etag", HeaderValue::from_static("\"7\""));
         let stored = encode(&parts(200, &headers), &Kept::new(REPLAY_HEADERS), false, b"", Some(&headers));
+        let stored = stored.content();
         for length in 0..stored.len() {
             assert!(decode(&Bytes::copy_from_slice(&stored[..length])).is_none(), "{length}");
         }
         assert!(decode(&Bytes::from_static(b"\x02\x00\x00\xc8\x00\x00")).is_none(), "a later version");
-        assert!(decode(&encode_not_kept(StatusCode::OK, NotKept::Stream).into()).is_none());
+        assert!(decode(&bytes(&encode_not_kept(StatusCode::OK, NotKept::Stream))).is_none());
     }
 
     fn any_value() -> impl Strategy<Value = HeaderValue> {
@@ -287,7 +297,7 @@ mod tests {
             let trailers = trailers.filter(|it| !it.is_empty());
             let kept = Kept::new(REPLAY_HEADERS);
             let stored = encode(&parts(status, &headers), &kept, false, &body, trailers.as_ref());
-            let kept = decode(&stored.into()).unwrap();
+            let kept = decode(&bytes(&stored)).unwrap();
             prop_assert_eq!(kept.status.as_u16(), status);
             prop_assert_eq!(&kept.body[..], &body[..]);
             prop_assert_eq!(&kept.trailers, &trailers);

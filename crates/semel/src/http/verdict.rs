@@ -6,7 +6,7 @@
 //! 3. A gRPC status in the head counts as the HTTP status that stands for it.
 //! 4. A stream is not kept: one never knows whether it ends.
 
-use ::http::{HeaderMap, StatusCode, header::CONTENT_TYPE, response::Parts};
+use ::http::{HeaderMap, HeaderName, StatusCode, header::CONTENT_TYPE, response::Parts};
 use semel_core::sabotage;
 
 /// What a response means for its call, in the service's own words: put among the extensions of the response, it goes
@@ -82,9 +82,11 @@ pub(crate) fn is_retryable(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
 /// The HTTP status that stands for a gRPC status in the head of a response.
 fn grpc_status(headers: &HeaderMap) -> Option<StatusCode> {
-    match headers.get("grpc-status")?.as_bytes() {
+    match headers.get(&GRPC_STATUS)?.as_bytes() {
         b"4" => Some(StatusCode::GATEWAY_TIMEOUT),
         b"8" => Some(StatusCode::TOO_MANY_REQUESTS),
         b"2" | b"13" | b"15" => Some(StatusCode::INTERNAL_SERVER_ERROR),

@@ -13,7 +13,6 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::{Class, HandlerError},
     lease::Lease,
-    observe::in_span,
     service::{LentLease, lend},
 };
 use lambda_runtime::{Context, LambdaEvent};
@@ -106,7 +105,7 @@ async fn under(lease: Lease, work: Work<'_>, keeps: impl Fn(&RawValue) -> Kept) 
         lender.returned().await;
         result
     };
-    let result = lender.lease().hold(in_span(lender.lease(), work)).await?;
+    let result = lender.lease().hold_in_span(work).await?;
     let lease = lender.take_back();
     match result {
         Ok(Ok(json)) => written(lease, json, keeps).await,

@@ -1,40 +1,89 @@
 //! Numbers, through the `metrics` facade; nothing without the feature.
+//!
+//! 1. What a scope's numbers are called is put together once, when the scope is first seen: a call builds no labels.
+//! 2. The recorder is asked each time, so that one that is installed later sees everything after that.
 
-use super::{Answer, End, Scope};
+use super::{Answer, End, Operation};
 use std::time::Duration;
 
 #[cfg(feature = "metrics")]
 mod to {
-    use super::{Answer, Duration, End, Scope};
-    use ::metrics::{SharedString, counter, histogram};
+    use super::{Answer, Duration, End, Operation};
+    use ::metrics::{
+        Counter, Histogram, Key, Label, Level, Metadata, SharedString, counter, histogram, with_recorder,
+    };
+    use std::sync::Arc;
 
-    fn label(scope: &Scope) -> SharedString {
-        SharedString::from_shared(std::sync::Arc::clone(&scope.0))
+    const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
+    /// What a scope's numbers are called.
+    pub(in crate::observe) struct Names {
+        calls: Box<[Key]>,
+        ended: Box<[Key]>,
+        waited: Key,
+        duplicate_age: Key,
+        claim: Key,
+        handler: Key,
+        complete: Key,
     }
 
-    pub(in crate::observe) fn requested(operation: &'static str, took: Duration) {
-        histogram!("semel_store_seconds", "operation" => operation).record(took);
+    impl Names {
+        pub(in crate::observe) fn new(scope: &str) -> Self {
+            let scope: Arc<str> = scope.into();
+            let label = || Label::new("scope", SharedString::from_shared(Arc::clone(&scope)));
+            let name = |name: &'static str| Key::from_parts(name, vec![label()]);
+            let named = |name: &'static str, key: &'static str, value: &'static str| {
+                Key::from_parts(name, vec![label(), Label::new(key, value)])
+            };
+            Self {
+                calls: Answer::NAMES.iter().map(|it| named("semel_calls_total", "answer", it)).collect(),
+                ended: End::NAMES.iter().map(|it| named("semel_ended_total", "end", it)).collect(),
+                waited: name("semel_waited_total"),
+                duplicate_age: name("semel_duplicate_age_seconds"),
+                claim: name("semel_claim_seconds"),
+                handler: name("semel_handler_seconds"),
+                complete: name("semel_complete_seconds"),
+            }
+        }
     }
 
-    pub(in crate::observe) fn store_failed(operation: &'static str, kind: &'static str) {
+    fn counter(name: &Key) -> Counter {
+        with_recorder(|recorder| recorder.register_counter(name, &METADATA))
+    }
+
+    fn histogram(name: &Key) -> Histogram {
+        with_recorder(|recorder| recorder.register_histogram(name, &METADATA))
+    }
+
+    pub(in crate::observe) fn requested(operation: Operation, took: Duration) {
+        let histogram = match operation {
+            Operation::Load => histogram!("semel_store_seconds", "operation" => "load"),
+            Operation::Swap => histogram!("semel_store_seconds", "operation" => "swap"),
+            Operation::Purge => histogram!("semel_store_seconds", "operation" => "purge"),
+        };
+        histogram.record(took);
+    }
+
+    pub(in crate::observe) fn store_failed(operation: Operation, kind: &'static str) {
+        let operation = operation.as_str();
         counter!("semel_store_errors_total", "operation" => operation, "kind" => kind).increment(1);
     }
 
-    pub(in crate::observe) fn answered(scope: &Scope, answer: Answer, waited: bool, took: Duration) {
-        counter!("semel_calls_total", "scope" => label(scope), "answer" => answer.as_str()).increment(1);
-        histogram!("semel_claim_seconds", "scope" => label(scope)).record(took);
+    pub(in crate::observe) fn answered(names: &Names, answer: Answer, waited: bool, took: Duration) {
+        counter(&names.calls[answer.index()]).increment(1);
+        histogram(&names.claim).record(took);
         if waited {
-            counter!("semel_waited_total", "scope" => label(scope)).increment(1);
+            counter(&names.waited).increment(1);
         }
         if let Answer::Replayed { age } = answer {
-            histogram!("semel_duplicate_age_seconds", "scope" => label(scope)).record(age);
+            histogram(&names.duplicate_age).record(age);
         }
     }
 
-    pub(in crate::observe) fn ended(scope: &Scope, end: End, worked: Duration, wrote: Duration) {
-        counter!("semel_ended_total", "scope" => label(scope), "end" => end.as_str()).increment(1);
-        histogram!("semel_handler_seconds", "scope" => label(scope)).record(worked);
-        histogram!("semel_complete_seconds", "scope" => label(scope)).record(wrote);
+    pub(in crate::observe) fn ended(names: &Names, end: End, worked: Duration, wrote: Duration) {
+        counter(&names.ended[end as usize]).increment(1);
+        histogram(&names.handler).record(worked);
+        histogram(&names.complete).record(wrote);
     }
 
     pub(in crate::observe) fn unopened(cause: &'static str) {
@@ -48,17 +97,28 @@ mod to {
 
 #[cfg(not(feature = "metrics"))]
 mod to {
-    use super::{Answer, Duration, End, Scope};
+    use super::{Answer, Duration, End, Operation};
 
-    pub(in crate::observe) fn requested(_: &'static str, _: Duration) {}
-    pub(in crate::observe) fn store_failed(_: &'static str, _: &'static str) {}
+    pub(in crate::observe) struct Names;
 
-    pub(in crate::observe) fn answered(Scope(_scope): &Scope, answer: Answer, _: bool, _: Duration) {
+    impl Names {
+        pub(in crate::observe) fn new(_: &str) -> Self {
+            Self
+        }
+    }
+
+    pub(in crate::observe) fn requested(_: Operation, _: Duration) {}
+
+    pub(in crate::observe) fn store_failed(operation: Operation, _: &'static str) {
+        let _operation = operation.as_str();
+    }
+
+    pub(in crate::observe) fn answered(_: &Names, answer: Answer, _: bool, _: Duration) {
         let _answer = answer.as_str();
         if let Answer::Replayed { age: _age } = answer {}
     }
 
-    pub(in crate::observe) fn ended(_: &Scope, end: End, _: Duration, _: Duration) {
+    pub(in crate::observe) fn ended(_: &Names, end: End, _: Duration, _: Duration) {
         let _end = end.as_str();
     }
 
@@ -66,4 +126,4 @@ mod to {
     pub(in crate::observe) fn audited(_: &'static str) {}
 }
 
-pub(super) use to::{answered, audited, ended, requested, store_failed, unopened};
+pub(super) use to::{Names, answered, audited, ended, requested, store_failed, unopened};

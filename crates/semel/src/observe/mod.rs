@@ -28,7 +28,7 @@
 mod count;
 mod trace;
 
-use crate::{begin::How, operator::Receipt, seal::Unopened};
+use crate::{begin::How, hashing::Seeded, operator::Receipt, seal::Unopened};
 use semel_core::{
     fence::Fence,
     key::Key,
@@ -42,7 +42,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use trace::in_span;
+pub(crate) use trace::CallSpan;
 
 /// Most scopes that get a label of their own.
 pub const SCOPES_MAX: usize = 200;
@@ -52,13 +52,19 @@ pub(crate) struct Observed {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     /// By their part of a key's preimage, so that none is rendered twice.
-    scopes: RwLock<HashMap<Box<[u8]>, Scope>>,
+    scopes: RwLock<HashMap<Box<[u8]>, Scope, Seeded>>,
     other: Scope,
 }
 
 /// A scope as a label: one of a bounded set.
 #[derive(Clone)]
-pub(crate) struct Scope(Arc<str>);
+pub(crate) struct Scope(Arc<count::Names>);
+
+impl Scope {
+    fn new(scope: &str) -> Self {
+        Self(Arc::new(count::Names::new(scope)))
+    }
+}
 
 /// How a call was answered.
 #[derive(Clone, Copy)]
@@ -74,21 +80,42 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    fn as_str(self) -> &'static str {
+    /// As they are counted.
+    const NAMES: [&'static str; 12] = [
+        "fresh",
+        "retried",
+        "taken_over",
+        "reentered",
+        "failed_open",
+        "replayed",
+        "failed_before",
+        "unknown",
+        "rejected",
+        "mismatch",
+        "store",
+        "contended",
+    ];
+
+    /// Its place among [`Answer::NAMES`].
+    fn index(self) -> usize {
         match self {
-            Self::Run(How::Fresh) => "fresh",
-            Self::Run(How::Retried) => "retried",
-            Self::Run(How::TakenOver) => "taken_over",
-            Self::Run(How::Reentered) => "reentered",
-            Self::Run(How::Unprotected) => "failed_open",
-            Self::Run(How::Replayed) | Self::Replayed { .. } => "replayed",
-            Self::FailedBefore => "failed_before",
-            Self::Unknown => "unknown",
-            Self::Rejected => "rejected",
-            Self::Mismatch => "mismatch",
-            Self::Store => "store",
-            Self::Contended => "contended",
+            Self::Run(How::Fresh) => 0,
+            Self::Run(How::Retried) => 1,
+            Self::Run(How::TakenOver) => 2,
+            Self::Run(How::Reentered) => 3,
+            Self::Run(How::Unprotected) => 4,
+            Self::Run(How::Replayed) | Self::Replayed { .. } => 5,
+            Self::FailedBefore => 6,
+            Self::Unknown => 7,
+            Self::Rejected => 8,
+            Self::Mismatch => 9,
+            Self::Store => 10,
+            Self::Contended => 11,
         }
+    }
+
+    fn as_str(self) -> &'static str {
+        Self::NAMES[self.index()]
     }
 }
 
@@ -106,16 +133,29 @@ pub(crate) enum End {
 }
 
 impl End {
+    /// As they are counted, in the order of their declaration.
+    const NAMES: [&'static str; 8] =
+        ["completed", "failed", "unknown", "released", "unconfirmed", "superseded", "lapsed", "dropped"];
+
+    fn as_str(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// What a store was asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Load,
+    Swap,
+    Purge,
+}
+
+impl Operation {
     fn as_str(self) -> &'static str {
         match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Unknown => "unknown",
-            Self::Released => "released",
-            Self::Unconfirmed => "unconfirmed",
-            Self::Superseded => "superseded",
-            Self::Lapsed => "lapsed",
-            Self::Dropped => "dropped",
+            Self::Load => "load",
+            Self::Swap => "swap",
+            Self::Purge => "purge",
         }
     }
 }
@@ -123,11 +163,12 @@ impl End {
 impl Observed {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let clock = store.clock();
-        Self { store, clock, scopes: RwLock::default(), other: Scope("other".into()) }
+        Self { store, clock, scopes: RwLock::default(), other: Scope::new("other") }
     }
 
     pub(crate) async fn load(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.request("load", self.store.load(key)).await
+        let since = self.clock.monotonic();
+        self.request(Operation::Load, since, self.store.load(key)).await.0
     }
 
     pub(crate) async fn swap(
@@ -136,26 +177,41 @@ impl Observed {
         expected: Option<Fence>,
         record: &Record,
     ) -> Result<Swap, StoreError> {
-        self.request("swap", self.store.swap(key, expected, record)).await
+        let since = self.clock.monotonic();
+        self.request(Operation::Swap, since, self.store.swap(key, expected, record)).await.0
+    }
+
+    /// As [`Observed::swap`], which is sent at `since`, on the monotonic clock; tells when its reply was there.
+    pub(crate) async fn swap_since(
+        &self,
+        since: Duration,
+        key: &Key,
+        expected: Option<Fence>,
+        record: &Record,
+    ) -> (Result<Swap, StoreError>, Duration) {
+        self.request(Operation::Swap, since, self.store.swap(key, expected, record)).await
     }
 
     pub(crate) async fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
-        self.request("purge", self.store.purge(expired_at, limit)).await
+        let since = self.clock.monotonic();
+        self.request(Operation::Purge, since, self.store.purge(expired_at, limit)).await.0
     }
 
+    /// Moments are handed on from one to the next: to read a clock takes longer than most of what is done in between.
     async fn request<T>(
         &self,
-        operation: &'static str,
+        operation: Operation,
+        since: Duration,
         request: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let since = self.clock.monotonic();
+    ) -> (Result<T, StoreError>, Duration) {
         let reply = request.await;
-        count::requested(operation, self.clock.monotonic().saturating_sub(since));
+        let replied_at = self.clock.monotonic();
+        count::requested(operation, replied_at.saturating_sub(since));
         if let Err(error) = &reply {
             count::store_failed(operation, kind(error));
-            trace::store_failed(operation, error);
+            trace::store_failed(operation.as_str(), error);
         }
-        reply
+        (reply, replied_at)
     }
 
     /// The key's scope, as a label.
@@ -168,7 +224,7 @@ impl Observed {
             return self.other.clone();
         }
         drop(known);
-        let scope = Scope(key.scope().into());
+        let scope = Scope::new(&key.scope());
         let mut known = self.scopes.write().expect("no code panics while it holds the scopes");
         known.insert(key.scope_preimage().into(), scope.clone());
         scope
@@ -176,13 +232,13 @@ impl Observed {
 
     /// A call was answered.
     pub(crate) fn answered(scope: &Scope, key: &Key, answer: Answer, waited: bool, took: Duration) {
-        count::answered(scope, answer, waited, took);
+        count::answered(&scope.0, answer, waited, took);
         trace::answered(key, answer, waited);
     }
 
     /// An attempt ended.
     pub(crate) fn ended(scope: &Scope, key: &Key, end: End, worked: Duration, wrote: Duration) {
-        count::ended(scope, end, worked, wrote);
+        count::ended(&scope.0, end, worked, wrote);
         trace::ended(key, end);
     }
 

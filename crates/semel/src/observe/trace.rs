@@ -8,7 +8,7 @@ use semel_core::{key::Key, store::StoreError};
 mod to {
     use super::{Answer, End, Key, Lease, Receipt, StoreError, Unopened};
     use crate::{begin::How, error::Error};
-    use tracing::{Instrument as _, debug, debug_span, error, info, warn};
+    use tracing::{Span, debug, debug_span, error, info, span::Entered, warn};
 
     pub(in crate::observe) fn store_failed(operation: &'static str, cause: &StoreError) {
         warn!(target: "semel", operation, error = Error::chain(cause), "the store could not tell");
@@ -61,9 +61,25 @@ mod to {
         info!(target: "semel::audit", %key, change, by, why, %fence, "an operator changed a record");
     }
 
-    pub(crate) fn in_span<F: Future>(lease: &Lease, work: F) -> impl Future<Output = F::Output> {
-        let (key, attempt, fence) = (lease.key(), lease.attempt(), lease.fence());
-        work.instrument(debug_span!(target: "semel", "semel.call", %key, attempt, %fence))
+    /// The span that a call's work is done in.
+    pub(crate) struct CallSpan(Span);
+
+    impl CallSpan {
+        /// None at all.
+        pub(crate) const fn none() -> Self {
+            Self(Span::none())
+        }
+
+        /// That of this lease.
+        pub(crate) fn of(lease: &Lease) -> Self {
+            let (key, attempt) = (lease.key(), lease.attempt());
+            Self(debug_span!(target: "semel", "semel.call", %key, attempt, fence = %lease.fence()))
+        }
+
+        /// In it until what is given is dropped.
+        pub(crate) fn enter(&self) -> Entered<'_> {
+            self.0.enter()
+        }
     }
 }
 
@@ -79,12 +95,24 @@ mod to {
     pub(in crate::observe) fn record_failed(_: &str, _: &lambda_runtime::Diagnostic) {}
     pub(in crate::observe) fn audited(_: &Receipt) {}
 
-    pub(crate) fn in_span<F: Future>(_: &Lease, work: F) -> impl Future<Output = F::Output> {
-        work
+    /// Without the feature there is none.
+    pub(crate) struct CallSpan;
+
+    impl CallSpan {
+        pub(crate) const fn none() -> Self {
+            Self
+        }
+
+        pub(crate) fn of(_: &Lease) -> Self {
+            Self
+        }
+
+        #[expect(clippy::unused_self, reason = "with the feature, there is something to be in")]
+        pub(crate) fn enter(&self) {}
     }
 }
 
-pub(crate) use to::in_span;
+pub(crate) use to::CallSpan;
 #[cfg(feature = "lambda")]
 pub(super) use to::record_failed;
 pub(super) use to::{answered, audited, ended, store_failed, unopened};

@@ -7,7 +7,7 @@
 //! It is not durable, and no other process sees it: for tests, and for services whose duplicates all arrive
 //! within one life of one process.
 
-use crate::clock::SystemClock;
+use crate::{clock::SystemClock, hashing::Seeded};
 use semel_core::{
     BoxFuture,
     fence::Fence,
@@ -17,7 +17,7 @@ use semel_core::{
     time::{Clock, Timestamp},
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     future::ready,
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -44,7 +44,8 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Records {
-    by_identity: HashMap<Identity, Stored>,
+    /// Boxed, so that the table stays small: it is looked up in many places, and copied when it grows.
+    by_identity: HashMap<Identity, Box<Stored>, Seeded>,
     /// The last fence issued, to whichever key.
     last: Option<Fence>,
 }
@@ -82,14 +83,24 @@ impl Default for MemoryStore {
 }
 
 impl Records {
-    fn swap(&mut self, key: &Key, expected: Option<Fence>, record: &Record, now: Timestamp) -> Swap {
-        let found = self.by_identity.get(key.identity());
+    fn swap(&mut self, key: &Key, expected: Option<Fence>, record: &Record, clock: &dyn Clock) -> Swap {
+        let entry = self.by_identity.entry(*key.identity());
+        let found = match &entry {
+            Entry::Occupied(found) => Some(&**found.get()),
+            Entry::Vacant(_) => None,
+        };
         if found.map(|it| it.fence) != expected {
             return Swap::Lost(found.cloned());
         }
-        let fence = Fence::next(self.last, now);
+        let fence = Fence::next(self.last, clock.now());
         self.last = Some(fence);
-        self.by_identity.insert(*key.identity(), Stored { fence, record: record.clone() });
+        let stored = Stored { fence, record: record.clone() };
+        match entry {
+            Entry::Occupied(mut found) => **found.get_mut() = stored,
+            Entry::Vacant(vacant) => {
+                vacant.insert(Box::new(stored));
+            }
+        }
         Swap::Won(fence)
     }
 
@@ -105,7 +116,7 @@ impl Records {
 
 impl Store for MemoryStore {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
-        Box::pin(ready(Ok(self.lock().by_identity.get(key.identity()).cloned())))
+        Box::pin(ready(Ok(self.lock().by_identity.get(key.identity()).map(|it| (**it).clone()))))
     }
 
     fn swap<'a>(
@@ -114,7 +125,7 @@ impl Store for MemoryStore {
         expected: Option<Fence>,
         record: &'a Record,
     ) -> BoxFuture<'a, Result<Swap, StoreError>> {
-        Box::pin(async move { Ok(self.lock().swap(key, expected, record, self.clock.now())) })
+        Box::pin(async move { Ok(self.lock().swap(key, expected, record, &*self.clock)) })
     }
 
     fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
