@@ -3,8 +3,7 @@
 use super::{
     model::Model,
     sample::{
-        Bench, HOUR, MINUTE, change, claim, completed, failed, fresh_holder, fresh_number, parked, pending,
-        redriven,
+        Bench, HOUR, MINUTE, change, claim, completed, failed, fresh_number, parked, pending, redriven,
     },
 };
 use crate::join::caught;
@@ -13,7 +12,7 @@ use semel_core::{
     execution::Execution,
     fence::Fence,
     queue::{Change, Fenced, Filter, Queue},
-    record::{Reason, Status},
+    record::{Holder, Reason, Status},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -49,7 +48,8 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(queue: &'a dyn Queue, seed: u64) -> Self {
-        let bench = Bench::new(queue);
+        // Ids follow from the name, and what is chosen from their order: the same seed has the same.
+        let bench = Bench::named(queue, format!("conformance-walk-{seed:016x}").into());
         let model = Model::new(&bench.function);
         Self { bench, model, random: Rng::with_seed(seed), old: Vec::new() }
     }
@@ -85,13 +85,18 @@ impl<'a> Walk<'a> {
             return Execution { accepted_at: now - self.some_time(), ..pending(&new, due_at) };
         }
         let new = Execution { accepted_at: now - self.some_time(), ..self.bench.due_at(&id, due_at) };
+        let holder = self.some_holder();
         match self.random.u32(..6) {
-            0 => self.bench.leased(&self.bench.due(&id), fresh_holder(), now + HOUR),
-            1 => self.bench.leased(&self.bench.due(&id), fresh_holder(), now - MINUTE),
+            0 => self.bench.leased(&self.bench.due(&id), holder, now + HOUR),
+            1 => self.bench.leased(&self.bench.due(&id), holder, now - MINUTE),
             // Not expired yet: else a batch with two of them would accept both.
             2 => completed(&new, now + HOUR),
             _ => new,
         }
+    }
+
+    fn some_holder(&mut self) -> Holder {
+        Holder(self.random.u128(..))
     }
 
     fn some_time(&mut self) -> Duration {
@@ -103,7 +108,8 @@ impl<'a> Walk<'a> {
     }
 
     async fn claim(&mut self) {
-        let mut demand = self.bench.demand(fresh_holder(), self.random.u32(..6));
+        let (holder, limit) = (self.some_holder(), self.random.u32(..6));
+        let mut demand = self.bench.demand(holder, limit);
         if self.random.bool() {
             demand.wants[0].lease = Duration::ZERO;
         }

@@ -47,7 +47,11 @@ pub(super) struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub(super) fn new(queue: &'a dyn Queue) -> Self {
-        Self { queue, function: fresh_function() }
+        Self::named(queue, fresh_function())
+    }
+
+    pub(super) fn named(queue: &'a dyn Queue, function: Arc<str>) -> Self {
+        Self { queue, function }
     }
 
     pub(super) fn now(&self) -> Timestamp {
