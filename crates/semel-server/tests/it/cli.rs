@@ -1,5 +1,6 @@
 //! What a person sees who types something.
 
+mod readme;
 mod verbs;
 
 use super::support::semel;
