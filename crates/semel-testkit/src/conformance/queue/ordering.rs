@@ -1,8 +1,8 @@
 //! Rules about executions that must not overtake each other.
 
 use super::sample::{
-    Bench, HOUR, MINUTE, change, claim, completed, demand, failed, fence_of, fresh_holder, names, parked, pending,
-    redriven,
+    Bench, HOUR, MINUTE, change, claim, completed, demand, failed, fence_of, fresh_holder, names, parked,
+    pending, redriven,
 };
 use semel_core::{
     execution::{Execution, Order},
@@ -164,8 +164,7 @@ pub async fn causes_stand_in_the_order_of_their_changes(queue: &dyn Queue) {
         ..change(before.fence, &failed(after, Reason::Fatal, bench.now() + HOUR))
     };
     let with_another_event = Execution { event: Some(b"edited".as_slice().into()), ..edited.value.clone() };
-    let changes =
-        [causing(&edited, &with_another_event, "first"), causing(&other, &other.value, "second")];
+    let changes = [causing(&edited, &with_another_event, "first"), causing(&other, &other.value, "second")];
     let written = bench.write(&changes).await;
     assert!(matches!(written[..], [Written::Won(_), Written::Won(_)]));
     for id in ["first", "second"] {
