@@ -6,7 +6,8 @@
 //! 4. [`verdict`](verdict()) says what an answer means: done, retry, fatal. It is pure, and knows the presets by name.
 //! 5. Everything that a target can make large or slow has a limit: [`Limits`].
 //!
-//! It does not know events, functions or queues, does not retry, count or log, and uses no proxy of the environment unless it is told to: [`Proxies`].
+//! It does not know events, functions or queues, does not retry, count or log, and uses no proxy of the environment
+//! unless it is told to: [`Proxies`].
 
 mod answer;
 mod client;
