@@ -62,7 +62,7 @@ pub enum Expression {
 }
 
 #[cfg(feature = "jmespath")]
-pub use jmespath::Jmespath;
+pub use jmespath::{Jmespath, SIGNS_MAX};
 
 /// Why a text is no expression.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

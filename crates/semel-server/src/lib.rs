@@ -23,6 +23,7 @@ pub mod ingest;
 pub mod listen;
 pub mod log;
 pub mod problem;
+pub(crate) mod progress;
 pub mod proxy;
 pub mod serve;
 pub mod store_url;

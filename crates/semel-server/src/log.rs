@@ -68,9 +68,10 @@ struct Lines {
 fn is_wanted(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     let is_own = target == "semel_server" || target.starts_with("semel_server::") || target == "semel::audit";
+    let is_runtime = target == "semel_runtime" || target.starts_with("semel_runtime::");
     let level_max = match () {
         () if is_own => Level::INFO,
-        () if target == "semel" => Level::WARN,
+        () if target == "semel" || is_runtime => Level::WARN,
         () => return false,
     };
     !metadata.is_span() && *metadata.level() <= level_max

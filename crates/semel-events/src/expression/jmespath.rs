@@ -1,13 +1,16 @@
 //! JMESPath over an event as JSON.
 //!
-//! 1. The functions of the standard are there, and no others.
-//! 2. An event with a member that is there twice is refused, wherever that is.
-//! 3. A list is several parts; anything else is one.
-//! 4. A number in the result that may not be exact is refused: two ids must not become one.
+//! 1. The functions of the standard are there, and no others. A call of another one, or with too few or too many
+//!    arguments, is told when the expression is read, unless it stands where nothing leads to it.
+//! 2. An expression has at most [`SIGNS_MAX`] signs that lead on, wherever they stand: whoever reads it, and whoever follows
+//!    it, goes one call deeper for each.
+//! 3. An event with a member that is there twice is refused, wherever that is.
+//! 4. A list is several parts; anything else is one.
+//! 5. A number in the result that may not be exact is refused: two ids must not become one.
 
 use super::{BadExpression, Input, NotFound, Root, part};
 use crate::json;
-use ::jmespath::{Context, Rcvar, Runtime, Variable, ast::Ast};
+use ::jmespath::{Context, ErrorReason, JmespathError, Rcvar, Runtime, RuntimeError, Variable, ast::Ast};
 use semel_core::{
     fingerprint::Fingerprint,
     key::{PARTS_MAX, Part},
@@ -17,6 +20,9 @@ use std::{
     borrow::Cow,
     sync::{Arc, LazyLock},
 };
+
+/// Most signs of an expression that lead on.
+pub const SIGNS_MAX: usize = 100;
 
 /// From here on not every whole number is a `f64`.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -36,9 +42,17 @@ pub struct Jmespath {
 
 impl Jmespath {
     pub(super) fn compile(text: &str) -> Result<Self, BadExpression> {
-        let ast =
-            ::jmespath::parse(text).map_err(|error| BadExpression::Jmespath(error.reason.to_string()))?;
-        Ok(Self { text: text.into(), ast: Arc::new(ast) })
+        let is_sign = |it: &char| "([{!&|.*?<>=".contains(*it);
+        if text.chars().filter(is_sign).count() > SIGNS_MAX {
+            return Err(BadExpression::Jmespath(format!("it has more than {SIGNS_MAX} signs that lead on")));
+        }
+        let ast = ::jmespath::parse(text).map_err(|error| bad(&error))?;
+        // What no event can mend shows without one.
+        let mut context = Context::new(text, &RUNTIME);
+        match ::jmespath::interpret(&Rcvar::new(Variable::Null), &ast, &mut context) {
+            Err(error) if is_for_ever(&error.reason) => Err(bad(&error)),
+            Ok(_) | Err(_) => Ok(Self { text: text.into(), ast: Arc::new(ast) }),
+        }
     }
 
     pub(super) fn append_parts(&self, input: &Input<'_>, parts: &mut Vec<Part>) -> Result<(), NotFound> {
@@ -66,6 +80,29 @@ impl Jmespath {
         (items.len() <= PARTS_MAX).then_some(())?;
         items.into_iter().map(part).collect()
     }
+}
+
+/// What is wrong, and where.
+fn bad(error: &JmespathError) -> BadExpression {
+    let reason = match &error.reason {
+        ErrorReason::Parse(reason) => reason.clone(),
+        ErrorReason::Runtime(reason) => reason.to_string(),
+    };
+    BadExpression::Jmespath(format!("{} (at its character {})", reason.trim(), error.offset + 1))
+}
+
+/// Whether it is so with every event.
+const fn is_for_ever(reason: &ErrorReason) -> bool {
+    matches!(
+        reason,
+        ErrorReason::Parse(_)
+            | ErrorReason::Runtime(
+                RuntimeError::InvalidSlice
+                    | RuntimeError::UnknownFunction(_)
+                    | RuntimeError::NotEnoughArguments { .. }
+                    | RuntimeError::TooManyArguments { .. }
+            )
+    )
 }
 
 fn is_exact(found: &Variable) -> bool {

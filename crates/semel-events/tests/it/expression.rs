@@ -2,6 +2,8 @@
 
 use crate::given::{headers, order};
 use semel_core::key::{Key, PARTS_MAX, Part};
+#[cfg(feature = "jmespath")]
+use semel_events::expression::SIGNS_MAX;
 use semel_events::{
     event::Event,
     expression::{
@@ -190,6 +192,69 @@ fn a_jmespath_finds_what_it_names() {
     check("jmespath:[data.none, data.other]", &[Part::Null, Part::Null]);
     check("jmespath:tenant", &[text("acme")]);
     assert!(matches!(parts("jmespath:data.big", DATA), Err(NotFound::Jmespath(_))), "it may not be exact");
-    assert!(matches!(parts("jmespath:length(type, id)", DATA), Err(NotFound::Jmespath(_))));
-    assert!(matches!("jmespath:[".parse::<Expression>(), Err(BadExpression::Jmespath(_))));
+    assert!(matches!(parts("jmespath:abs(type)", DATA), Err(NotFound::Jmespath(_))));
+}
+
+#[cfg(feature = "jmespath")]
+#[test]
+fn what_is_no_jmespath_is_refused_with_its_place() {
+    for (text, place) in [
+        ("[", "character 2)"),
+        ("data.", "character 6)"),
+        ("data..id", "character 6)"),
+        ("lenght(data)", "character 7)"),
+        ("length(type, id)", "character 7)"),
+        ("join(',')", "character 5)"),
+        ("", "character 1)"),
+    ] {
+        let Err(BadExpression::Jmespath(told)) = format!("jmespath:{text}").parse::<Expression>() else {
+            panic!("`{text}` was read");
+        };
+        assert!(told.ends_with(place), "`{text}`: {told}");
+    }
+}
+
+/// Reading and following an expression call themselves: neither must end a thread.
+#[cfg(feature = "jmespath")]
+#[test]
+fn a_jmespath_that_is_as_deep_as_it_may_be_needs_little_stack() {
+    let read = || {
+        let mut read = 0;
+        for (piece, end) in [
+            ("(", ")"),
+            ("!", ""),
+            ("[", "]"),
+            ("{a:", "}"),
+            ("a.", ""),
+            ("a[?", "]"),
+            ("a||", ""),
+            ("a&&", ""),
+            ("a<", ""),
+            ("a|", ""),
+            ("a[*].", ""),
+            ("not_null(", ")"),
+        ] {
+            for times in [SIGNS_MAX / 3, SIGNS_MAX / 2, SIGNS_MAX, EXPRESSION_BYTES_MAX / 10] {
+                let text = format!("jmespath:{}a{}", piece.repeat(times), end.repeat(times));
+                match text.parse::<Expression>() {
+                    Ok(path) => {
+                        read += 1;
+                        let _ = path.parts(&Input::event(&event("{}"), &headers(&[])));
+                    }
+                    Err(_) => assert!(times > SIGNS_MAX / 3 || piece.ends_with('<'), "{text}"),
+                }
+            }
+        }
+        assert!(read > 12, "most can be read");
+    };
+    // Half of what threads have, and without optimisation.
+    std::thread::Builder::new().stack_size(1 << 20).spawn(read).unwrap().join().unwrap();
+}
+
+#[cfg(feature = "jmespath")]
+#[test]
+fn a_jmespath_has_so_many_signs_and_no_more() {
+    let chain = |signs: usize| format!("jmespath:a{}", ".a".repeat(signs)).parse::<Expression>();
+    assert!(chain(SIGNS_MAX).is_ok());
+    assert!(matches!(chain(SIGNS_MAX + 1), Err(BadExpression::Jmespath(_))));
 }

@@ -1,7 +1,7 @@
 //! The port over HTTP.
 //!
 //! 1. A delivery is one `POST`. It goes out once: over a connection of the pool, or over a new one.
-//! 2. What certainly did not go out is [`Answer::NotSent`]; what may have is [`Answer::Broken`] or
+//! 2. What certainly did not go out, or was refused unseen, is [`Answer::NotSent`]; what may have is [`Answer::Broken`] or
 //!    [`Answer::TimedOut`]. A connection of the pool that turns out to be dead is told as what it is, and no other one is
 //!    tried.
 //! 3. A new connection is made in [`Limits::connect`], the head of the answer comes in [`Limits::first_byte`] or the
@@ -10,10 +10,11 @@
 //!    [`Limits::head_bytes_max`].
 //! 5. An unused connection is given up after [`Limits::idle`]: sooner than most servers close it from their side.
 //!
-//! It does not follow redirects, decompress, keep cookies, or use a proxy.
+//! It does not follow redirects, decompress, or keep cookies.
 
 use super::{
-    Answer, BoxedAnswer, Cause, Deliver, Delivery, Protocol, Resolve, Stage, Status, SystemResolver, Trouble,
+    Answer, BoxedAnswer, Cause, Deliver, Delivery, Protocol, Proxies, Resolve, Stage, Status, SystemResolver,
+    Trouble,
     connect::{Guarded, InTime},
     guard::{Policy, Target},
     read::read,
@@ -26,6 +27,7 @@ use http::{
         CONNECTION, CONTENT_LENGTH, EXPECT, HOST, LOCATION, PROXY_AUTHORIZATION, TE, TRAILER,
         TRANSFER_ENCODING, UPGRADE, USER_AGENT,
     },
+    uri::Scheme,
 };
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -120,6 +122,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Where names are looked up.
     pub resolver: Arc<dyn Resolve>,
+    /// What is on the way.
+    pub proxies: Proxies,
     /// Whose certificates are believed; this machine's own roots if nothing is given.
     pub roots: Option<RootCertStore>,
 }
@@ -130,6 +134,7 @@ impl Default for Settings {
             policy: Policy::public(),
             limits: Limits::default(),
             resolver: Arc::new(SystemResolver::default()),
+            proxies: Proxies::default(),
             roots: None,
         }
     }
@@ -160,6 +165,7 @@ type Pool = legacy::Client<InTime, Full<Bytes>>;
 pub struct Client {
     negotiated: Pool,
     http2: Pool,
+    proxies: Proxies,
     limits: Limits,
     has_roots: bool,
 }
@@ -177,16 +183,22 @@ impl Client {
     /// A client. If this machine has no root certificates, encrypted targets cannot be called:
     /// see [`Client::has_roots`].
     pub fn new(settings: Settings) -> Self {
-        let Settings { policy, limits, resolver, roots } = settings;
+        let Settings { policy, limits, resolver, proxies, roots } = settings;
         let roots = roots.unwrap_or_else(native_roots);
         let has_roots = !roots.is_empty();
-        let guarded = Guarded { policy: Arc::new(policy), resolver };
+        let policy = Arc::new(policy);
         let pool = |protocol| {
-            let way = HttpsConnector::from((guarded.clone(), encryption(roots.clone(), protocol)));
+            let guarded = Guarded {
+                policy: Arc::clone(&policy),
+                resolver: Arc::clone(&resolver),
+                proxies: proxies.clone(),
+                always_tunnels: protocol == Protocol::Http2,
+            };
+            let way = HttpsConnector::from((guarded, encryption(roots.clone(), protocol)));
             build(&limits, InTime { way, limit: limits.connect }, protocol)
         };
         let (negotiated, http2) = (pool(Protocol::Negotiated), pool(Protocol::Http2));
-        Self { negotiated, http2, limits, has_roots }
+        Self { negotiated, http2, proxies, limits, has_roots }
     }
 
     /// Whether there are certificates to believe; without them, no encrypted target can be called.
@@ -200,6 +212,7 @@ impl Client {
         let mut request = Request::new(Full::default());
         *request.uri_mut() = target.uri().clone();
         request.headers_mut().insert(USER_AGENT, AGENT);
+        self.authorize(&mut request);
         match timeout_at(until, self.negotiated.request(request)).await {
             Ok(Ok(response)) => self.read(response, until).await,
             Ok(Err(error)) => no_answer(&error),
@@ -218,7 +231,11 @@ impl Client {
         };
         let takes_processing = delivery.takes_processing;
         let informed = Arc::new(Informed::default());
-        let request = request(delivery, &informed);
+        let is_seen = delivery.protocol == Protocol::Negotiated;
+        let mut request = request(delivery, &informed);
+        if is_seen {
+            self.authorize(&mut request);
+        }
         let response = tokio::select! {
             biased;
             response = pool.request(request) => response,
@@ -235,6 +252,15 @@ impl Client {
             }
             Ok(response) => self.read(response, all_until).await,
             Err(error) => informed.instead_of(no_answer(&error), takes_processing),
+        }
+    }
+
+    /// Tells a proxy who asks, where it sees the request. What goes through a tunnel must not say it to the target.
+    fn authorize(&self, request: &mut Request<Full<Bytes>>) {
+        if request.uri().scheme() == Some(&Scheme::HTTP)
+            && let Some(authorization) = self.proxies.to(request.uri()).and_then(|it| it.authorization())
+        {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
         }
     }
 
@@ -363,12 +389,21 @@ fn no_answer(error: &legacy::Error) -> Answer {
         let trouble = if is_encryption { Trouble::Unencrypted } else { Trouble::Unconnected };
         return Answer::NotSent(Cause::from_error(trouble, error));
     }
+    if chain(error).any(is_refusal) {
+        return Answer::NotSent(Cause::from_error(Trouble::Refused, error));
+    }
     match chain(error).find_map(|error| error.downcast_ref::<hyper::Error>()) {
         // It was handed back whole.
         Some(inner) if inner.is_canceled() => Answer::NotSent(Cause::from_error(Trouble::Stale, error)),
         Some(inner) => Answer::Broken(Cause::from_error(trouble_of(inner), error)),
         None => Answer::Broken(Cause::from_error(Trouble::Closed, error)),
     }
+}
+
+/// Whether a target of HTTP/2 says that it has done nothing about the request.
+fn is_refusal(error: &(dyn StdError + 'static)) -> bool {
+    let refused = |it: &h2::Error| it.is_remote() && it.reason() == Some(h2::Reason::REFUSED_STREAM);
+    error.downcast_ref().is_some_and(refused)
 }
 
 /// The library wraps what went wrong with encryption in errors of the machine's kind, which hide it from the chain.

@@ -5,12 +5,14 @@
 //! 2. Addresses are tried one after the other, the next one when the last has failed or taken [`HEAD_START`], and the
 //!    first that connects wins.
 //! 3. All of it, encryption included, happens in time.
+//! 4. Where there is a [proxy](super::Proxies) on the way, the connection goes there instead, and only the URL is checked.
 
 use super::{
     ADDRESSES_MAX, Cause, Resolve, Trouble,
     guard::{Host, Policy, Vetted, check_url},
+    proxies::{Proxies, Wire},
 };
-use http::Uri;
+use http::{Uri, uri::Scheme};
 use hyper_rustls::HttpsConnector;
 use hyper_util::rt::TokioIo;
 use semel_core::BoxFuture;
@@ -39,10 +41,13 @@ type Way = HttpsConnector<Guarded>;
 pub(super) struct Guarded {
     pub(super) policy: Arc<Policy>,
     pub(super) resolver: Arc<dyn Resolve>,
+    pub(super) proxies: Proxies,
+    /// Whether what is spoken is for no proxy to understand.
+    pub(super) always_tunnels: bool,
 }
 
 impl Service<Uri> for Guarded {
-    type Response = TokioIo<TcpStream>;
+    type Response = TokioIo<Wire>;
     type Error = Cause;
     type Future = BoxFuture<'static, Result<Self::Response, Cause>>;
 
@@ -53,9 +58,17 @@ impl Service<Uri> for Guarded {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let this = self.clone();
         Box::pin(async move {
-            let vetted = this.vetted(&uri).await?;
-            let stream = first_to_connect(&vetted).await?;
-            Ok(TokioIo::new(stream))
+            let Some(proxy) = this.proxies.to(&uri) else {
+                let vetted = this.vetted(&uri).await?;
+                let stream = first_to_connect(&vetted).await?;
+                return Ok(TokioIo::new(Wire::from(stream)));
+            };
+            check_url(&uri.to_string(), &this.policy).map_err(Cause::blocked)?;
+            if this.always_tunnels || uri.scheme() == Some(&Scheme::HTTPS) {
+                proxy.tunnel(uri).await
+            } else {
+                proxy.connect().await
+            }
         })
     }
 }

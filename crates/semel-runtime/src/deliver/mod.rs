@@ -6,12 +6,14 @@
 //! 4. [`verdict`](verdict()) says what an answer means: done, retry, fatal. It is pure, and knows the presets by name.
 //! 5. Everything that a target can make large or slow has a limit: [`Limits`].
 //!
-//! It does not know events, functions or queues, does not retry, count or log, and uses no proxy of the environment.
+//! It does not know events, functions or queues, does not retry, count or log, and uses no proxy of the environment
+//! unless it is told to: [`Proxies`].
 
 mod answer;
 mod client;
 mod connect;
 pub mod guard;
+mod proxies;
 mod read;
 mod resolve;
 mod retry_after;
@@ -20,6 +22,7 @@ mod verdict;
 
 pub use answer::{Answer, BoxedAnswer, Deliver, Delivery, Outcome, Protocol, SEMEL_OUTCOME, Stage, Status};
 pub use client::{Client, FIRST_BYTE, INFORMATIONAL_MAX, Limits, RESPONSE_BYTES_MAX, Settings};
+pub use proxies::{Proxies, UnusableProxy};
 pub use resolve::{ADDRESSES_MAX, LOOKUPS_MAX, Resolve, SystemResolver};
 pub use retry_after::RETRY_AFTER_MAX;
 pub use trouble::{Cause, DETAIL_BYTES_MAX, Trouble};

@@ -27,6 +27,9 @@ pub enum Trouble {
     /// A connection of the pool was closed before it took the request.
     #[error("the connection was closed before anything was sent")]
     Stale,
+    /// The target refused the request unseen, as HTTP/2 lets it: it has too much to do.
+    #[error("the target refused the request before it looked at it")]
+    Refused,
     /// The connection ended before the answer did.
     #[error("the connection ended before the answer did")]
     Closed,
@@ -45,6 +48,7 @@ impl Trouble {
             Self::ConnectTooLate => "connect_too_late",
             Self::Unencrypted => "unencrypted",
             Self::Stale => "stale",
+            Self::Refused => "refused",
             Self::Closed => "closed",
             Self::Malformed => "malformed",
         }

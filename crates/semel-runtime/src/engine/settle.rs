@@ -4,12 +4,13 @@
 //!    nothing is reported.
 //! 2. While the queue cannot tell what happened, the write is repeated, with growing pauses, until little of the lease is
 //!    left. Then it is abandoned, not assumed: whoever takes over finds out.
-//! 3. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised.
+//! 3. What failed for good is logged, once, when that is written.
+//! 4. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised.
 
 use super::{forward::forwarded, shared::Engine};
 use crate::function::Function;
 use semel_core::{
-    execution::{Execution, Input, step},
+    execution::{Execution, Input, Phase, step},
     queue::{Change, Fenced, Written},
     record::Status,
     sabotage::is_on,
@@ -60,6 +61,9 @@ pub(crate) async fn settle(
         let _lost = engine.queue.accept(&apart).await;
     }
     tell(engine, &settled, &held.value.function, name);
+    if let Settled::Written(stored) = &settled {
+        log(&stored.value);
+    }
     settled
 }
 
@@ -118,6 +122,27 @@ async fn own(engine: &Engine, after: &Execution) -> Result<Settled, StoreError> 
     Ok(found.filter(|it| it.value == *after).map_or(Settled::Superseded, |it| Settled::Written(Box::new(it))))
 }
 
+/// Writes to the log what failed for good: where retry is off, nothing else remains of it.
+fn log(failed: &Execution) {
+    let Phase::Failed { reason, error } = &failed.phase else { return };
+    tracing::warn!(
+        function = &*failed.function,
+        event_id = &*failed.origin.id,
+        source = &*failed.origin.source,
+        id = %failed.id(),
+        reason = reason.as_str(),
+        attempts = failed.attempts,
+        error = without_body(error),
+        "an event failed for good"
+    );
+}
+
+/// An error without what the function answered, which may contain what it was sent.
+fn without_body(error: &str) -> &str {
+    let status = error.starts_with("answered ").then(|| error.split_once(": ")).flatten();
+    status.map_or(error, |(status, _)| status)
+}
+
 fn tell(engine: &Engine, settled: &Settled, function: &Arc<str>, input: &'static str) {
     let mut table = engine.table();
     let should_look = match settled {
@@ -143,5 +168,22 @@ fn tell(engine: &Engine, settled: &Settled, function: &Arc<str>, input: &'static
     drop(table);
     if should_look {
         engine.wake.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Invariant 32.
+    #[test]
+    fn what_a_function_answered_is_not_logged() {
+        assert_eq!(
+            without_body("answered 422 Unprocessable Entity: ann's card: 4242"),
+            "answered 422 Unprocessable Entity"
+        );
+        for whole in ["answered 410 Gone", "interrupted: the runtime was stopped", "no answer: in time"] {
+            assert_eq!(without_body(whole), whole);
+        }
     }
 }

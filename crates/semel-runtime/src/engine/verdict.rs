@@ -5,7 +5,7 @@
 //! 2. A successful answer's body is the result, kept for [`RESULT_RETENTION`] if it is at most [`RESULT_BYTES_MAX`] long;
 //!    else only its size and hash are.
 //! 3. A target is alive if it answered in whichever way, except with 429 or 5xx without its own word; it is down if it did
-//!    not answer.
+//!    not answer. A request that the guard held back, or that met a connection which had just ended, says nothing of it.
 
 use super::gate::breaker::Health;
 use crate::{
@@ -96,7 +96,11 @@ fn health_of(heard: &Heard) -> Health {
             let is_down = status.code.is_server_error() || status.code == StatusCode::TOO_MANY_REQUESTS;
             if is_down { Health::Down } else { Health::Alive }
         }
-        Heard::Answer(Answer::NotSent(cause)) if cause.trouble == Trouble::Blocked => Health::Unknown,
+        Heard::Answer(Answer::NotSent(cause))
+            if matches!(cause.trouble, Trouble::Blocked | Trouble::Stale) =>
+        {
+            Health::Unknown
+        }
         Heard::Answer(Answer::NotSent(_) | Answer::Broken(_) | Answer::TimedOut(_)) => Health::Down,
         Heard::Result(_) => Health::Alive,
     }
@@ -123,6 +127,8 @@ mod tests {
             (Answer::Status(said), Health::Alive),
             (Answer::NotSent(Cause::new(Trouble::Unconnected, "")), Health::Down),
             (Answer::NotSent(Cause::new(Trouble::Blocked, "")), Health::Unknown),
+            (Answer::NotSent(Cause::new(Trouble::Stale, "")), Health::Unknown),
+            (Answer::NotSent(Cause::new(Trouble::Refused, "")), Health::Down),
             (Answer::Broken(Cause::new(Trouble::Closed, "")), Health::Down),
             (Answer::TimedOut(Stage::Head), Health::Down),
         ];

@@ -16,7 +16,7 @@ use crate::{
     exit::Failure,
     ingest::{BodyLimits, read_body},
     listen::Connection,
-    serve::Answer,
+    serve::{Answer, Foundation},
 };
 use bytes::Bytes;
 use http::{
@@ -40,6 +40,7 @@ pub const BODY_BYTES_MAX: u64 = 2 << 20;
 pub struct Desk {
     pub(super) runtime: Runtime,
     pub(super) book: Arc<Book>,
+    pub(super) foundation: Arc<Foundation>,
     pub(super) routes: Arc<[Route]>,
     door: RwLock<Arc<Door>>,
     limits: BodyLimits,
@@ -55,12 +56,14 @@ impl Clerk {
     pub(crate) fn new(
         runtime: Runtime,
         book: Arc<Book>,
+        foundation: Arc<Foundation>,
         settings: &ServerSettings,
     ) -> Result<Self, NoSecret> {
         let base = settings.problem_base.as_ref();
         Ok(Self(Arc::new(Desk {
             runtime,
             book,
+            foundation,
             routes: routes().into(),
             door: RwLock::new(Arc::new(Door::new(&settings.tokens, &settings.hosts)?)),
             limits: BodyLimits {

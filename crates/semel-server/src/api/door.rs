@@ -8,13 +8,14 @@
 //!    of them, whichever is right.
 //! 4. An address that guesses [`GUESSES_MAX`] times within [`GUESSES_PER`] waits out that time, `429`, also if it then guesses
 //!    right.
-//! 5. Where no token is configured, everybody on this machine may do everything; the server does not start like that at any
+//! 5. A token has [`TOKEN_BYTES_MIN`] bytes at least, wherever it was looked up.
+//! 6. Where no token is configured, everybody on this machine may do everything; the server does not start like that at any
 //!    other address.
 //!
 //! It does not know what is asked for: see [`super::table`].
 
 use super::{problems, views::Role};
-use crate::config::{NoSecret, TokenSettings};
+use crate::config::{NoSecret, TOKEN_BYTES_MIN, TokenSettings};
 use http::{
     HeaderMap, HeaderValue, Uri,
     header::{AUTHORIZATION, HOST, ORIGIN},
@@ -67,7 +68,7 @@ impl Door {
     pub(crate) fn new(tokens: &[TokenSettings], hosts: &[String]) -> Result<Self, NoSecret> {
         let token = |it: &TokenSettings| {
             let who = Who { name: it.name.as_str().into(), role: it.role };
-            Ok(Token { who, hash: Sha256::digest(it.secret.look_up()?).into() })
+            Ok(Token { who, hash: Sha256::digest(it.secret.look_up_of(TOKEN_BYTES_MIN)?).into() })
         };
         Ok(Self {
             tokens: tokens.iter().map(token).collect::<Result<_, _>>()?,

@@ -27,6 +27,7 @@ pub(crate) mod views;
 pub use book::{ADDED_MAX, Book};
 pub use desk::{BODY_BYTES_MAX, Clerk, Desk};
 pub use door::{GUESSERS_MAX, GUESSES_MAX, GUESSES_PER};
+pub use executions::SEARCHED_MAX;
 pub use functions::DRAIN_SECS;
 pub use overview::{LOOKED_AT_MAX, PURGED_MAX};
 pub use table::QUERY_BYTES_MAX;

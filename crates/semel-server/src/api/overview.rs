@@ -9,9 +9,10 @@ use super::{
     table::Asked,
     views::{
         AuditQuery, AuditView, AuditsView, ErrorView, ErrorsView, ExecutionView, LedgerLine, LedgerView,
-        LedgersView, Nothing, PurgeView, ServerView, Standing,
+        LedgersView, Nothing, PurgeView, ServerView, Standing, StoreView,
     },
 };
+use crate::serve::Foundation;
 use semel_core::{
     queue::{Counts, Filter, PAGE_MAX},
     record::{Reason, Status},
@@ -156,7 +157,21 @@ pub(super) async fn server(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> R
         now: Moment(desk.runtime.queue().clock().now()),
         who: asked.who.name.to_string(),
         role: asked.who.role,
+        store: store(&desk.foundation),
     })
+}
+
+fn store(foundation: &Foundation) -> StoreView {
+    let room = foundation.room();
+    StoreView {
+        place: foundation.place.clone(),
+        tier: foundation.tier.to_string(),
+        promise: foundation.tier.meaning().to_owned(),
+        warnings: foundation.warnings.clone(),
+        used_bytes: room.map(|it| it.used),
+        left_bytes: room.map(|it| it.left).filter(|it| *it < u64::MAX),
+        days_to_full: room.and_then(|it| it.days_to_full),
+    }
 }
 
 /// `GET /v1/openapi.json`.

@@ -335,6 +335,8 @@ shapes! {
         found: Vec<StoryView>,
         /// Whether there are more.
         has_more: bool,
+        /// Whether all were looked at: by the beginning of an id, the latest 20,000 are.
+        is_whole: bool,
         /// The server's time.
         now: Moment,
     }
@@ -467,5 +469,25 @@ shapes! {
         who: String,
         /// What they may do.
         role: Role,
+        /// Where it keeps executions.
+        store: StoreView,
+    }
+
+    /// Where executions are kept.
+    struct StoreView {
+        /// Which store, without passwords.
+        place: String,
+        /// What it promises: A, B or C.
+        tier: String,
+        /// What that means.
+        promise: String,
+        /// What would have to be otherwise for it to promise more, or was not to be seen.
+        warnings: Vec<String>,
+        /// What it takes of this node's disk, in bytes, if it is there.
+        used_bytes: Option<u64>,
+        /// What it may still take.
+        left_bytes: Option<u64>,
+        /// In how many days nothing is left, if it goes on growing as it does.
+        days_to_full: Option<u64>,
     }
 }

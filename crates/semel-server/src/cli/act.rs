@@ -2,12 +2,12 @@
 //!
 //! 1. One is named by its event's id, by a key, or by the beginning of its id. If several are called so, nothing is done, and they
 //!    are listed.
-//! 2. Many are named by options, or by `--all`. They are changed in the background of the server; progress is told to standard
-//!    error until it is over.
+//! 2. Many are named by options, or by `--all`. They are changed in the background of the server; a terminal shows how far that
+//!    is until it is over.
 //! 3. `--dry-run` only counts.
 
 use super::{
-    client::{Client, Server, say},
+    client::{Client, Server},
     list::Which,
     text::{clean, count},
     why::{standing, unknown},
@@ -17,18 +17,16 @@ use crate::{
         table::encoded,
         views::{JobView, Stage, StoryView, Verb, WhyView},
     },
+    demo::grouped,
     exit::Failure,
+    progress::{Progress, per_second},
 };
 use clap::Args;
 use serde_json::{Value, json};
-use std::{
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, thread, time::Duration};
 
 /// How often a job is looked at, at first and later.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+const LOOKS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// What was typed after a verb that takes one execution or many.
 #[derive(Args, Debug)]
@@ -143,7 +141,7 @@ fn act(typed: &Typed, verb: Verb, body: Option<&Value>, canary: Option<u32>) -> 
 fn one(client: &Client, what: &str, verb: Verb, body: Option<&Value>) -> Result<(), Failure> {
     let found: WhyView = client.read(client.get(&format!("/v1/why?q={}", encoded(what)))?)?;
     let id = match &found.found[..] {
-        [] => return Err(unknown(what)),
+        [] => return Err(unknown(what, found.is_whole)),
         [one] => &one.execution.id,
         several => return Err(which_of(what, several, verb)),
     };
@@ -173,23 +171,28 @@ fn which_of(what: &str, several: &[StoryView], verb: Verb) -> Failure {
     failure.hint(format!("name one by its id: `semel {} ID`", verb.as_str()))
 }
 
+/// How far a job is, in a line.
+fn under_way(job: &JobView, took: Duration) -> String {
+    let (done, rate) = (grouped(job.done), grouped(per_second(job.matched, took)));
+    let canary = if job.state == Stage::Canary { ", waiting for the canary" } else { "" };
+    format!(
+        "{} looked at, {done} done, {rate}/s{canary}; `semel abort {}` stops it",
+        grouped(job.matched),
+        job.number
+    )
+}
+
 /// Tells how far a job is until it is over.
 fn follow(client: &Client, begun: JobView, verb: Verb, is_dry: bool) -> Result<(), Failure> {
     let path = format!("/v1/jobs/{}", begun.number);
-    let (mut job, mut wait, mut told) = (begun, LOOKS.0, Instant::now());
+    let (mut job, mut wait, mut progress) = (begun, LOOKS.0, Progress::new());
     while matches!(job.state, Stage::Running | Stage::Canary) {
         thread::sleep(wait);
         wait = (wait * 2).min(LOOKS.1);
         job = client.read(client.get(&path)?)?;
-        if told.elapsed() >= LOOKS.1 {
-            told = Instant::now();
-            let canary = if job.state == Stage::Canary { ", waiting for the canary" } else { "" };
-            say(&format!(
-                "{} so far, {} done{canary}; `semel jobs` shows it, `semel abort {}` stops it",
-                job.matched, job.done, job.number
-            ));
-        }
+        progress.show(|took| under_way(&job, took));
     }
+    drop(progress);
     let summary = if is_dry {
         format!("{} would be tried: {}\n", count(job.matched, "execution", "executions"), verb.as_str())
     } else {

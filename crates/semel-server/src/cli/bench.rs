@@ -15,6 +15,7 @@ use crate::{
     },
     demo::{Here, Scratch},
     exit::Failure,
+    progress::{Progress, REDRAWN_EVERY, bar},
 };
 use clap::Args;
 use semel_core::retry::RetryPolicy;
@@ -146,11 +147,23 @@ impl<'a> Bench<'a> {
     }
 
     fn turn(&self, name: &str, load: &Load, make: &Make, events: u64) -> Result<Sent, Failure> {
-        let sent =
-            self.world.block_on(send(load, &self.next, make)).map_err(|error| not_sent(load, &error))?;
+        let sent = self.world.block_on(watched(name, load, send(load, &self.next, make)));
+        let sent = sent.map_err(|error| not_sent(load, &error))?;
         let (p50, p99) = (millis(percentile(&sent.micros, 0.5)), millis(percentile(&sent.micros, 0.99)));
         println!("{name:<26} {:>10.0} {p50:>9.1} {p99:>9.1}", sent.rate() * events as f64);
         Ok(sent)
+    }
+}
+
+/// A turn, with a bar while it lasts.
+async fn watched<S>(name: &str, load: &Load, sending: impl Future<Output = S>) -> S {
+    let mut sending = std::pin::pin!(sending);
+    let (mut progress, turn) = (Progress::new(), load.turn.as_millis() as u64);
+    loop {
+        match tokio::time::timeout(REDRAWN_EVERY, sending.as_mut()).await {
+            Ok(sent) => return sent,
+            Err(_) => progress.show(|elapsed| format!("{} {name}", bar(elapsed.as_millis() as u64, turn))),
+        }
     }
 }
 

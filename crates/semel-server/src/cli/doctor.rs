@@ -3,10 +3,10 @@
 use super::{
     client::{Client, Server, print},
     list::state,
-    text::{Table, clean, count, lasting},
+    text::{Table, bytes, clean, count, lasting},
 };
 use crate::{
-    api::views::{FunctionsView, LedgersView, ServerView},
+    api::views::{FunctionsView, LedgersView, ServerView, StoreView},
     exit::Failure,
 };
 use clap::Args;
@@ -24,9 +24,16 @@ pub(super) struct Typed {
     server: Server,
 }
 
+/// Fewest days until the disk is full that are well.
+const DAYS_MIN: u64 = 7;
+/// Least room on the disk that is well, in bytes.
+const LEFT_MIN: u64 = 256 << 20;
+
 /// What was looked at, and whether it is well.
 struct Finding {
     is_well: bool,
+    /// Whether it could be better, though it is well.
+    is_noted: bool,
     what: String,
     remedy: String,
 }
@@ -34,7 +41,20 @@ struct Finding {
 impl Finding {
     fn new(is_well: bool, what: impl Into<String>, remedy: &str) -> Self {
         let remedy = if is_well { String::new() } else { remedy.to_owned() };
-        Self { is_well, what: what.into(), remedy }
+        Self { is_well, is_noted: false, what: what.into(), remedy }
+    }
+
+    /// It is well, and could be better.
+    fn noted(what: &str, remedy: String) -> Self {
+        Self { is_well: true, is_noted: true, what: what.to_owned(), remedy }
+    }
+
+    const fn mark(&self) -> &'static str {
+        match (self.is_well, self.is_noted) {
+            (true, false) => "ok",
+            (true, true) => "--",
+            (false, _) => "!!",
+        }
     }
 }
 
@@ -48,11 +68,7 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
     } else {
         let mut table = Table::new(&["", "WHAT", "REMEDY"]);
         for it in &findings {
-            table.add(vec![
-                if it.is_well { "ok" } else { "!!" }.to_owned(),
-                it.what.clone(),
-                it.remedy.clone(),
-            ]);
+            table.add(vec![it.mark().to_owned(), it.what.clone(), it.remedy.clone()]);
         }
         print(&table.text());
     }
@@ -80,12 +96,13 @@ fn look(client: &Client) -> Result<Vec<Finding>, Failure> {
             "look at its log",
         ),
         clock(server.now.0),
-        Finding::new(
-            !functions.functions.is_empty(),
-            count(functions.functions.len() as u64, "function", "functions"),
-            "add one: `semel serve --function NAME=URL`",
-        ),
     ];
+    all.extend(store(&server.store));
+    all.push(Finding::new(
+        !functions.functions.is_empty(),
+        count(functions.functions.len() as u64, "function", "functions"),
+        "add one: `semel serve --function NAME=URL`",
+    ));
     for it in &functions.functions {
         let (state, name) = (state(it), clean(&it.name));
         let remedy = match state {
@@ -110,6 +127,33 @@ fn look(client: &Client) -> Result<Vec<Finding>, Failure> {
     Ok(all)
 }
 
+/// What the store promises, and how full it is.
+fn store(store: &StoreView) -> Vec<Finding> {
+    let promise = match store.tier.as_str() {
+        "A" => "no kill or power cut loses anything",
+        "B" => "nothing is lost while most servers live",
+        _ => "a restart or failover may lose events",
+    };
+    let mut all = vec![
+        Finding::new(true, format!("its store is {}", clean(&store.place)), ""),
+        Finding::new(
+            store.tier != "C",
+            format!("tier {}: {promise}", clean(&store.tier)),
+            "keep executions in a directory on a disk, or in PostgreSQL: `semel serve --store`",
+        ),
+    ];
+    all.extend(store.warnings.iter().map(|it| Finding::noted("the store could promise more", clean(it))));
+    if let (Some(used), Some(left)) = (store.used_bytes, store.left_bytes) {
+        let what = format!("{} of the disk taken, {} left", bytes(used), bytes(left));
+        all.push(Finding::new(left >= LEFT_MIN, what, "make room, or raise `disk_bytes_max`"));
+    }
+    if let Some(days) = store.days_to_full {
+        let what = format!("the disk is full in {}, as it grows now", count(days, "day", "days"));
+        all.push(Finding::new(days >= DAYS_MIN, what, "make room, or shorten `retention`"));
+    }
+    all
+}
+
 fn clock(theirs: Timestamp) -> Finding {
     let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let theirs = Duration::from_millis(theirs.as_millis());
@@ -120,4 +164,47 @@ fn clock(theirs: Timestamp) -> Finding {
         format!("its clock is {} from this one", lasting(apart))
     };
     Finding::new(apart <= APART_MAX, what, "set the clocks: NTP")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a store, a line for each finding.
+    fn said(tier: &str, left_bytes: u64, days_to_full: Option<u64>) -> Vec<String> {
+        let view = StoreView {
+            place: "./semel-data".to_owned(),
+            tier: tier.to_owned(),
+            promise: String::new(),
+            warnings: vec!["fsync is off, wanted on: set it".to_owned()],
+            used_bytes: Some(64 << 20),
+            left_bytes: Some(left_bytes),
+            days_to_full,
+        };
+        store(&view).iter().map(|it| format!("{} {}", it.mark(), it.what)).collect()
+    }
+
+    #[test]
+    fn a_store_is_well_if_it_keeps_what_it_promised_and_has_room() {
+        assert_eq!(
+            said("A", 3 << 30, Some(DAYS_MIN)),
+            [
+                "ok its store is ./semel-data",
+                "ok tier A: no kill or power cut loses anything",
+                "-- the store could promise more",
+                "ok 64.0 MiB of the disk taken, 3.0 GiB left",
+                "ok the disk is full in 7 days, as it grows now",
+            ]
+        );
+        let worse = said("C", LEFT_MIN - 1, Some(1));
+        let wrong: Vec<_> = worse.iter().filter(|it| it.starts_with("!!")).collect();
+        assert_eq!(
+            wrong,
+            [
+                "!! tier C: a restart or failover may lose events",
+                "!! 64.0 MiB of the disk taken, 256.0 MiB left",
+                "!! the disk is full in 1 day, as it grows now",
+            ]
+        );
+    }
 }

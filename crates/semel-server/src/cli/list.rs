@@ -16,6 +16,13 @@ use crate::{
     exit::Failure,
 };
 use clap::Args;
+use semel_core::queue::PAGE_MAX;
+use serde_json::Value;
+
+/// Most items that one command lists.
+const LISTED_MAX: i64 = 10_000;
+/// Most pages that they are looked for on: some have few, because the rest is the server's own.
+const PAGES_MAX: u32 = 1_000;
 
 /// Which executions.
 #[derive(Args, Clone, Debug, Default)]
@@ -82,7 +89,7 @@ pub(super) struct Executions {
     status: Option<String>,
 
     /// How many at most
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=LISTED_MAX))]
     limit: u32,
 
     #[command(flatten)]
@@ -100,7 +107,7 @@ pub(super) struct Dead {
     errors: bool,
 
     /// How many at most
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=LISTED_MAX))]
     limit: u32,
 
     #[command(flatten)]
@@ -119,7 +126,7 @@ pub(super) fn executions(typed: &Executions) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     let mut pairs = typed.which.pairs();
     pairs.extend(typed.status.as_deref().map(|it| ("status", it)));
-    let answer = client.get(&path(&pairs, typed.limit))?;
+    let answer = pages(&client, &path(&pairs), "executions", typed.limit)?;
     client.show(answer, |view: &ExecutionsView| {
         let mut table = Table::new(&[
             "ACCEPTED",
@@ -155,7 +162,7 @@ pub(super) fn dead(typed: &Dead) -> Result<(), Failure> {
     }
     let mut pairs = typed.which.pairs();
     pairs.push(("status", "FAILED"));
-    let answer = client.get(&path(&pairs, typed.limit))?;
+    let answer = pages(&client, &path(&pairs), "executions", typed.limit)?;
     client.show(answer, |view: &ExecutionsView| {
         let mut table =
             Table::new(&["FAILED", "EVENT", "FUNCTION", "REASON", "ATTEMPTS", "EXECUTION", "ERROR"]);
@@ -255,7 +262,7 @@ pub(super) struct Audit {
     subject: Option<String>,
 
     /// How many at most
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=LISTED_MAX))]
     limit: u32,
 
     #[command(flatten)]
@@ -265,8 +272,8 @@ pub(super) struct Audit {
 /// Lists who changed what.
 pub(super) fn audit(typed: &Audit) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
-    let subject = typed.subject.as_deref().map(|it| format!("&subject={}", encoded(it))).unwrap_or_default();
-    let answer = client.get(&format!("/v1/audit?limit={}{subject}", typed.limit))?;
+    let subject = typed.subject.as_deref().map(|it| format!("subject={}&", encoded(it))).unwrap_or_default();
+    let answer = pages(&client, &format!("/v1/audit?{subject}"), "entries", typed.limit)?;
     client.show(answer, |view: &AuditsView| {
         let mut table = Table::new(&["WHEN", "WHO", "WHAT", "OF", "DETAIL"]);
         for it in &view.entries {
@@ -278,12 +285,35 @@ pub(super) fn audit(typed: &Audit) -> Result<(), Failure> {
     })
 }
 
-fn path(pairs: &[(&str, &str)], limit: u32) -> String {
-    let mut path = format!("/v1/executions?limit={limit}");
+fn path(pairs: &[(&str, &str)]) -> String {
+    let mut path = "/v1/executions?".to_owned();
     for (name, value) in pairs {
-        path.extend(["&", name, "=", &encoded(value)]);
+        path.extend([name, "=", &encoded(value), "&"]);
     }
     path
+}
+
+/// So many items of a list, from as many pages as they are on, and no more than [`PAGES_MAX`].
+fn pages(client: &Client, path: &str, items: &str, limit: u32) -> Result<Value, Failure> {
+    let (limit, mut all, mut from) = (limit as usize, Vec::new(), String::new());
+    for page_number in 1.. {
+        let wanted = (limit - all.len()).min(PAGE_MAX as usize);
+        let mut page = client.get(&format!("{path}limit={wanted}{from}"))?;
+        let found = page.get_mut(items).map(Value::take);
+        // What is no page is told by whoever reads it.
+        let Some(Value::Array(found)) = found else { return Ok(page) };
+        all.extend(found.into_iter().take(wanted));
+        match page["next"].as_str() {
+            Some(next) if all.len() < limit && page_number < PAGES_MAX => {
+                from = format!("&cursor={}", encoded(next));
+            }
+            Some(_) | None => {
+                page[items] = all.into();
+                return Ok(page);
+            }
+        }
+    }
+    unreachable!("the last page is the last")
 }
 
 /// Enough of an id to name an execution by.

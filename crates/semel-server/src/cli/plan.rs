@@ -31,6 +31,10 @@ pub(super) struct Typed {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
+    /// The file to look at, as other commands name it
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+
     /// Lets functions be on this machine, as `semel serve --dev` does
     #[arg(long)]
     dev: bool,
@@ -38,7 +42,7 @@ pub(super) struct Typed {
 
 /// Prints the plan of every function.
 pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
-    let file = typed.file.as_deref().unwrap_or(Path::new("semel.toml"));
+    let file = typed.file.as_deref().or(typed.config.as_deref()).unwrap_or(Path::new("semel.toml"));
     let settings = config::parse(file, &config::read(file)?, typed.dev)?.server;
     if settings.functions.is_empty() {
         return Err(Failure::no(format!("`{}` has no functions", file.display()))

@@ -1,13 +1,15 @@
 //! `semel pause`, `resume`, `drain`: whether a function starts anything; and `semel purge`.
 
 use super::{
-    client::{Client, Server, say},
+    client::{Client, Server},
     list::Only,
     text::{clean, count},
 };
 use crate::{
     api::views::{PurgeView, SwitchView},
+    demo::grouped,
     exit::Failure,
+    progress::{Progress, per_second},
 };
 use clap::Args;
 use serde_json::json;
@@ -84,17 +86,18 @@ fn named(name: &str) -> Result<&str, Failure> {
 /// Removes what has outlived its retention.
 pub(super) fn purge(typed: &Only) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
-    let mut all = 0;
+    let (mut all, mut progress) = (0, Progress::new());
     loop {
         let answer: PurgeView = client.read(client.post("/v1/purge", None)?)?;
         all += answer.purged;
         if !answer.has_more {
+            drop(progress);
             let whole =
                 serde_json::to_value(PurgeView { purged: all, has_more: false }).expect("shapes are JSON");
             return client.show(whole, |it: &PurgeView| {
                 format!("{} purged: their retention was over\n", count(it.purged, "execution", "executions"))
             });
         }
-        say(&format!("{all} so far"));
+        progress.show(|took| format!("{} purged, {}/s", grouped(all), grouped(per_second(all, took))));
     }
 }

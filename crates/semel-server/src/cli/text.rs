@@ -102,6 +102,18 @@ pub(super) fn lasting(time: Duration) -> String {
     text
 }
 
+/// So many bytes, in the unit that has the fewest digits.
+pub(super) fn bytes(bytes: u64) -> String {
+    let mut scaled = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if scaled < 1_024.0 {
+            return if unit == "B" { format!("{bytes} B") } else { format!("{scaled:.1} {unit}") };
+        }
+        scaled /= 1_024.0;
+    }
+    format!("{scaled:.1} TiB")
+}
+
 /// So many of something.
 pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
@@ -127,6 +139,20 @@ mod tests {
             assert!(clean.chars().all(|it| it.is_ascii_graphic()), "{clean:?}");
         }
         assert_eq!(clean("Größe 5"), "Größe 5");
+    }
+
+    #[test]
+    fn sizes_have_few_digits() {
+        for (size, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_024, "1.0 KiB"),
+            (5 << 19, "2.5 MiB"),
+            (46 << 30, "46.0 GiB"),
+            (3 << 50, "3072.0 TiB"),
+        ] {
+            assert_eq!(bytes(size), text);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     api::{
+        SEARCHED_MAX,
         table::encoded,
         views::{AttemptView, ExecutionView, StoryView, Verb, WhyView},
     },
@@ -37,16 +38,21 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
     let answer = client.get(&format!("/v1/why?q={}", encoded(&typed.what)))?;
     let found: WhyView = client.read(answer.clone())?;
     if found.found.is_empty() {
-        return Err(unknown(&typed.what));
+        return Err(unknown(&typed.what, found.is_whole));
     }
     client.show(answer, told)
 }
 
 /// Nothing was found.
-pub(super) fn unknown(what: &str) -> Failure {
-    Failure::no(format!("nothing is known of `{}`", clean(what)))
-        .cause("no event with this id was accepted, or it was forgotten after its retention")
-        .hint("`semel executions` lists the latest")
+pub(super) fn unknown(what: &str, is_whole: bool) -> Failure {
+    let failure = Failure::no(format!("nothing is known of `{}`", clean(what)))
+        .cause("no event with this id was accepted, or it was forgotten after its retention");
+    if is_whole {
+        return failure.hint("`semel executions` lists the latest");
+    }
+    failure
+        .cause(format!("of the ids of executions, only the latest {SEARCHED_MAX} were looked at"))
+        .hint("name it by its event's id, or by all 64 digits of its own")
 }
 
 fn told(view: &WhyView) -> String {

@@ -5,6 +5,7 @@ use clap::{
     Error,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use std::error::Error as _;
 
 /// What to say about a line that clap did not understand, or that asked for help.
 pub(super) fn told(error: &Error) -> Result<(), Failure> {
@@ -38,6 +39,10 @@ fn failure(error: &Error) -> Failure {
         }
         ErrorKind::InvalidValue if value.is_empty() => format!("`{argument}` needs a value"),
         ErrorKind::InvalidValue => format!("`{argument}` cannot be `{value}`"),
+        ErrorKind::ValueValidation => {
+            let wanted = error.source().map(|it| format!(": wanted {it}")).unwrap_or_default();
+            format!("`{argument}` cannot be `{value}`{wanted}")
+        }
         ErrorKind::MissingRequiredArgument => format!("`{argument}` is missing"),
         ErrorKind::ArgumentConflict => {
             format!("`{argument}` is given twice, or does not go with another option")

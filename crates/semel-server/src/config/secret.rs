@@ -38,10 +38,12 @@ pub enum NoSecret {
         source: io::Error,
     },
     /// It is too short or too long.
-    #[error("{place} has a secret of {bytes} bytes: wanted {} to {}", SECRET_BYTES.0, SECRET_BYTES.1)]
+    #[error("{place} has a secret of {bytes} bytes: wanted {least} to {}", SECRET_BYTES.1)]
     Length {
         /// Where it is.
         place: String,
+        /// How long it must be.
+        least: usize,
         /// How long it is.
         bytes: usize,
     },
@@ -65,6 +67,11 @@ impl Secret {
 
     /// The secret itself.
     pub(crate) fn look_up(&self) -> Result<String, NoSecret> {
+        self.look_up_of(SECRET_BYTES.0)
+    }
+
+    /// The secret itself, which has so many bytes at least.
+    pub(crate) fn look_up_of(&self, least: usize) -> Result<String, NoSecret> {
         let found = match self {
             Self::Literal(text) => text.clone(),
             Self::Env(name) => env::var(name).map_err(|_| NoSecret::Env(name.clone()))?,
@@ -74,10 +81,10 @@ impl Secret {
                 text.trim_end_matches(['\r', '\n']).to_owned()
             }
         };
-        if is_right(&found) {
+        if (least..=SECRET_BYTES.1).contains(&found.len()) {
             return Ok(found);
         }
-        Err(NoSecret::Length { place: self.to_string(), bytes: found.len() })
+        Err(NoSecret::Length { place: self.to_string(), least, bytes: found.len() })
     }
 }
 

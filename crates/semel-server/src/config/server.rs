@@ -7,7 +7,7 @@ use super::{
     read::Section,
     source::{SourceSettings, read_events, read_sources},
     token::{TokenSettings, host, read_tokens},
-    value::{self, Network},
+    value::{self, Network, Wanted, one_of},
 };
 use crate::{listen, log::Format, store_url::StoreUrl};
 use semel_runtime::deliver::guard::Policy;
@@ -41,6 +41,8 @@ pub struct ServerSettings {
     pub limits: ServerLimits,
     /// Where functions may be.
     pub guard: Policy,
+    /// Whether functions are called through the proxies of the environment.
+    pub proxied: bool,
     /// Names that the admin API is asked under, besides addresses.
     pub hosts: Vec<String>,
     /// Who may ask the admin API; on this machine everybody, if nobody is named.
@@ -86,6 +88,7 @@ impl Default for ServerSettings {
             hosts: Vec::new(),
             tokens: Vec::new(),
             guard: Policy::public(),
+            proxied: false,
             events: SourceSettings::events(),
             functions: Vec::new(),
             sources: Vec::new(),
@@ -107,6 +110,8 @@ impl Default for ServerLimits {
     }
 }
 
+/// Least disk that the embedded queue can work with, in bytes: its journal is moved on in pieces, and twice that has to fit.
+const DISK_BYTES_MIN: u64 = 512 << 20;
 /// Shortest and longest of all times here.
 const TIMES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24));
 
@@ -139,6 +144,7 @@ impl ServerSettings {
         self.store = section.text("store", StoreUrl::parse).unwrap_or(self.store);
         self.trusted_proxies = section.list("trusted_proxies", value::network).unwrap_or_default();
         self.hosts = section.list("hosts", host).unwrap_or_default();
+        self.proxied = section.text("proxy", proxied).unwrap_or(self.proxied);
         self.problem_base = section.text("problem_base", value::problem_base);
         self.log = section.text("log", Format::parse).unwrap_or(self.log);
         if let Some(section) = section.section("timeouts") {
@@ -156,6 +162,11 @@ impl ServerSettings {
     }
 }
 
+/// Whether the environment's proxies are used.
+fn proxied(text: &str) -> Result<bool, Wanted> {
+    one_of(text, &[("none", false), ("environment", true)])
+}
+
 impl ServerLimits {
     fn read(&mut self, section: &Section<'_>) {
         read_listen_limits(&mut self.listen, section);
@@ -164,7 +175,7 @@ impl ServerLimits {
             (&mut self.body_rate_min, "body_rate_min", 1, 1 << 30),
             (&mut self.buffer_bytes_max, "buffer_bytes_max", 1 << 20, 1 << 40),
             (&mut self.memory_bytes_max, "memory_bytes_max", 1 << 20, 1 << 40),
-            (&mut self.disk_bytes_max, "disk_bytes_max", 64 << 20, 1 << 60),
+            (&mut self.disk_bytes_max, "disk_bytes_max", DISK_BYTES_MIN, 1 << 60),
         ] {
             *field = section.size(key, least, most).unwrap_or(*field);
         }

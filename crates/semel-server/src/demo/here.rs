@@ -60,9 +60,9 @@ impl Here {
             threads.map_err(|error| Failure::unavailable("threads cannot be started").because(&error))?;
         let again = settings.clone();
         let (queue, server) = threads.block_on(async {
-            let queue = open_queue(&settings.store, settings.limits.disk_bytes_max).await?;
+            let (queue, foundation) = open_queue(&settings.store, settings.limits.disk_bytes_max).await?;
             let weak = Arc::downgrade(&queue);
-            Ok::<_, Failure>((weak, Server::bind(settings, queue).await?))
+            Ok::<_, Failure>((weak, Server::bind(settings, queue, foundation).await?))
         })?;
         let address = server.address();
         let address = address.map_err(|error| Failure::unavailable("nowhere to listen").because(&error))?;

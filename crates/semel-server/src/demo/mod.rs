@@ -22,3 +22,4 @@ mod show;
 pub(crate) use here::Here;
 pub(crate) use run::{Asked, run};
 pub(crate) use scratch::Scratch;
+pub(crate) use show::grouped;

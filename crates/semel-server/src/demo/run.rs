@@ -144,13 +144,15 @@ impl Stage<'_> {
             let books = self.account.books();
             (books.effects(), books.failed)
         };
-        self.show.progress(&format!(
+        let events = self.asked.events.into();
+        let text = format!(
             "{} deliveries acknowledged, {} failed attempts, {} of {} effects",
             grouped(post.acknowledged()),
             grouped(failed),
             grouped(effects),
-            grouped(self.asked.events.into())
-        ));
+            grouped(events)
+        );
+        self.show.progress(effects, events, &text);
         if Instant::now() > until {
             self.show.end();
             return Err(Failure::no(format!("it was not done in {} s", PATIENCE.as_secs()))

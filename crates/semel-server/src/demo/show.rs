@@ -1,9 +1,10 @@
 //! What the demo shows: a line that is redrawn where there is a terminal, lines of their own where there is none, and a
 //! table in the end.
 
+use crate::progress::{CLEAR, bar, write};
 use std::{
     fmt::Write as _,
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     time::{Duration, Instant},
 };
 
@@ -24,9 +25,10 @@ impl Show {
     }
 
     /// How it stands, if it is time to say so.
-    pub(super) fn progress(&mut self, text: &str) {
+    pub(super) fn progress(&mut self, done: u64, of: u64, text: &str) {
         if self.is_terminal {
-            write(&format!("\r\u{1b}[2K{:>5.1} s  {text}", self.began.elapsed().as_secs_f64()));
+            let (elapsed, bar) = (self.began.elapsed().as_secs_f64(), bar(done, of));
+            write(&format!("{CLEAR}{elapsed:>5.1} s  {bar}  {text}"));
         } else if self.shown.is_none_or(|it| it.elapsed() >= EVERY) {
             self.shown = Some(Instant::now());
             write(&format!("{:>5.1} s  {text}\n", self.began.elapsed().as_secs_f64()));
@@ -35,22 +37,16 @@ impl Show {
 
     /// Something that happened, which stays.
     pub(super) fn happened(&self, text: &str) {
-        let clear = if self.is_terminal { "\r\u{1b}[2K" } else { "" };
+        let clear = if self.is_terminal { CLEAR } else { "" };
         write(&format!("{clear}{:>5.1} s  {text}\n", self.began.elapsed().as_secs_f64()));
     }
 
     /// The line that was redrawn is gone.
     pub(super) fn end(&self) {
         if self.is_terminal {
-            write("\r\u{1b}[2K");
+            write(CLEAR);
         }
     }
-}
-
-fn write(text: &str) {
-    let mut stderr = io::stderr().lock();
-    // Whoever does not look misses nothing.
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
 /// What the demo came to.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use semel::BoxFuture;
 use semel_runtime::deliver::{
-    Answer, BoxedAnswer, Client, Deliver, Delivery, Settings,
+    Answer, BoxedAnswer, Client, Deliver, Delivery, Proxies, Settings,
     guard::{Policy, check_url},
 };
 use std::{
@@ -21,32 +21,35 @@ use std::{
 const FETCH_MAX: Duration = Duration::from_secs(10);
 
 /// The way out.
-pub(super) struct Outgoing(RwLock<(Client, Policy)>);
+pub(super) struct Outgoing {
+    proxies: Proxies,
+    current: RwLock<(Client, Policy)>,
+}
 
 impl Outgoing {
-    pub(super) fn new(policy: Policy) -> Self {
-        Self(RwLock::new((client(&policy), policy)))
+    pub(super) fn new(policy: Policy, proxies: Proxies) -> Self {
+        Self { current: RwLock::new((client(&policy, &proxies), policy)), proxies }
     }
 
     /// From now on this is the guard.
     pub(super) fn replace(&self, policy: Policy) {
-        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if current.1 != policy {
-            *current = (client(&policy), policy);
+            *current = (client(&policy, &self.proxies), policy);
         }
     }
 
     fn client(&self) -> Client {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.current.read().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     fn policy(&self) -> Policy {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.current.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 }
 
-fn client(policy: &Policy) -> Client {
-    Client::new(Settings { policy: policy.clone(), ..Settings::default() })
+fn client(policy: &Policy, proxies: &Proxies) -> Client {
+    Client::new(Settings { policy: policy.clone(), proxies: proxies.clone(), ..Settings::default() })
 }
 
 impl Deliver for Outgoing {

@@ -5,7 +5,7 @@
 //! 2. The queue keeps its counts, so that asking costs the same at any backlog. Where it does not answer, `semel_up` is 0
 //!    and its counts are left out.
 
-use super::{Answer, health::answer};
+use super::{Answer, Foundation, foundation::Room, health::answer};
 use crate::ingest::Ingest;
 use http::{Response, StatusCode};
 use semel_core::{queue::Counts, record::Reason};
@@ -17,7 +17,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const QUEUE_MAX: Duration = Duration::from_secs(2);
 
 /// Everything that is counted.
-pub(super) async fn metrics(ingest: &Ingest) -> Response<Answer> {
+pub(super) async fn metrics(ingest: &Ingest, foundation: &Foundation) -> Response<Answer> {
     let counts = tokio::time::timeout(QUEUE_MAX, ingest.runtime.counts()).await;
     let counts = counts.ok().and_then(Result::ok);
     let mut text = String::with_capacity(8 * 1024);
@@ -25,6 +25,7 @@ pub(super) async fn metrics(ingest: &Ingest) -> Response<Answer> {
     ingest.counters.write(&mut text);
     of_node(&mut text, &ingest.runtime.status());
     of_queue(&mut text, counts.as_deref().unwrap_or_default());
+    of_disk(&mut text, foundation.room());
     answer(StatusCode::OK, CONTENT_TYPE, text.into())
 }
 
@@ -76,6 +77,15 @@ fn of_node(text: &mut String, all: &[FunctionStatus]) {
     family(text, "semel_function_in_flight", "gauge", "Attempts under way.", in_flight);
     let paused = all.iter().map(|it| (function(&it.function), u64::from(it.is_paused)));
     family(text, "semel_function_paused", "gauge", "Whether it starts nothing.", paused);
+}
+
+/// How full the disk is, where that can be seen.
+fn of_disk(text: &mut String, room: Option<Room>) {
+    let Some(room) = room else { return };
+    family(text, "semel_disk_used_bytes", "gauge", "What the queue takes of the disk.", [("", room.used)]);
+    family(text, "semel_disk_left_bytes", "gauge", "What it may still take.", [("", room.left)]);
+    let days = room.days_to_full.map(|it| ("", it));
+    family(text, "semel_disk_days_to_full", "gauge", "Until nothing is left, as it grows now.", days);
 }
 
 /// What there is, on all nodes together.

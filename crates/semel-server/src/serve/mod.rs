@@ -14,6 +14,7 @@
 
 mod access;
 mod fetch;
+mod foundation;
 mod functions;
 mod health;
 mod metrics;
@@ -23,6 +24,7 @@ mod signals;
 mod site;
 mod start;
 
+pub use foundation::Foundation;
 pub(crate) use functions::functions;
 pub(crate) use queue::open as open_queue;
 pub use reload::Reread;

@@ -4,6 +4,7 @@
 //!    several nodes. Nothing else can keep executions.
 //! 2. A directory that somebody else has open is told so, and ends with 69.
 
+use super::Foundation;
 use crate::{
     exit::Failure,
     store_url::{Place, StoreUrl},
@@ -17,13 +18,16 @@ use semel_runtime::queue::memory::MemoryQueue;
 use std::{path::Path, sync::Arc};
 use tracing::{info, warn};
 
+/// A queue, and what is known of where it is kept.
+pub(crate) type Opened = (Arc<dyn Queue>, Foundation);
+
 /// Opens the queue that a URL means.
-pub(crate) async fn open(url: &StoreUrl, disk_bytes_max: u64) -> Result<Arc<dyn Queue>, Failure> {
-    let queue: Arc<dyn Queue> = match &url.place {
+pub(crate) async fn open(url: &StoreUrl, disk_bytes_max: u64) -> Result<Opened, Failure> {
+    let opened: Opened = match &url.place {
         Place::Memory => {
             warn!("executions are kept in memory: they are gone when the process ends");
             let clock: Arc<dyn semel_core::time::Clock> = Arc::new(semel::SystemClock::new());
-            Arc::new(MemoryQueue::new(clock))
+            (Arc::new(MemoryQueue::new(clock)), Foundation::memory(url))
         }
         Place::Embedded(directory) => embedded(url, directory, disk_bytes_max).await?,
         Place::Postgres { .. } => postgres(url).await?,
@@ -37,36 +41,42 @@ pub(crate) async fn open(url: &StoreUrl, disk_bytes_max: u64) -> Result<Arc<dyn 
         }
     };
     info!(store = %url, "queue open");
-    Ok(queue)
+    Ok(opened)
 }
 
 #[cfg(feature = "embedded")]
-async fn embedded(url: &StoreUrl, directory: &Path, bytes_max: u64) -> Result<Arc<dyn Queue>, Failure> {
+async fn embedded(url: &StoreUrl, directory: &Path, bytes_max: u64) -> Result<Opened, Failure> {
     let opened = async {
-        promised(semel::doctor::embedded(directory)?)?;
+        let report = promised(semel::doctor::embedded(directory)?)?;
         let builder = semel_embedded::EmbeddedQueue::builder(directory, Arc::new(semel::SystemClock::new()));
         let opening = move || builder.bytes_max(bytes_max).open();
-        tokio::task::spawn_blocking(opening).await.expect("opening a queue does not panic")
+        let queue = tokio::task::spawn_blocking(opening).await.expect("opening a queue does not panic")?;
+        let queue = Arc::new(queue);
+        // It must not keep the queue open.
+        let seen = Arc::downgrade(&queue);
+        let used = move || seen.upgrade().map_or(0, |it| it.disk_bytes());
+        let queue: Arc<dyn Queue> = queue;
+        Ok((queue, Foundation::new(url, &report).on_disk(directory, bytes_max, used)))
     };
     match opened.await {
-        Ok(queue) => Ok(Arc::new(queue)),
+        Ok(opened) => Ok(opened),
         Err(error) => Err(failure(url, &error)),
     }
 }
 
 /// Tells the log what is promised; what the doctor refuses is not started on.
 #[cfg(any(feature = "embedded", feature = "postgres"))]
-fn promised(report: Report) -> Result<(), StoreError> {
+fn promised(report: Report) -> Result<Report, StoreError> {
     for finding in report.findings.iter().filter(|it| it.severity == Severity::Warning) {
         warn!(finding = %finding, "the store promises less than it could");
     }
     let report = report.accepted()?;
     info!(tier = %report.tier, meaning = report.tier.meaning(), "what the store promises");
-    Ok(())
+    Ok(report)
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres(url: &StoreUrl) -> Result<Arc<dyn Queue>, Failure> {
+async fn postgres(url: &StoreUrl) -> Result<Opened, Failure> {
     let Place::Postgres { url: address, table, schema, connections_max, creates } = &url.place else {
         unreachable!("it is asked for PostgreSQL")
     };
@@ -85,22 +95,22 @@ async fn postgres(url: &StoreUrl) -> Result<Arc<dyn Queue>, Failure> {
     }
     let opened = async {
         let queue = builder.connect(address).await?;
-        promised(queue.doctor().await?)?;
-        Ok(queue)
+        let report = promised(queue.doctor().await?)?;
+        Ok((queue, Foundation::new(url, &report)))
     };
     match opened.await {
-        Ok(queue) => Ok(Arc::new(queue)),
+        Ok((queue, foundation)) => Ok((Arc::new(queue), foundation)),
         Err(error) => Err(failure(url, &error)),
     }
 }
 
 #[cfg(not(feature = "embedded"))]
-fn embedded(_: &StoreUrl, _: &Path, _: u64) -> std::future::Ready<Result<Arc<dyn Queue>, Failure>> {
+fn embedded(_: &StoreUrl, _: &Path, _: u64) -> std::future::Ready<Result<Opened, Failure>> {
     std::future::ready(Err(not_built_in("embedded")))
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(_: &StoreUrl) -> std::future::Ready<Result<Arc<dyn Queue>, Failure>> {
+fn postgres(_: &StoreUrl) -> std::future::Ready<Result<Opened, Failure>> {
     std::future::ready(Err(not_built_in("postgres")))
 }
 

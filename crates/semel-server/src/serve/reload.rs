@@ -75,6 +75,7 @@ fn fixed(running: &ServerSettings, new: &ServerSettings) -> Vec<&'static str> {
         ("admin_listen", running.admin_listen != new.admin_listen),
         ("store", running.store != new.store),
         ("trusted_proxies", running.trusted_proxies != new.trusted_proxies),
+        ("proxy", running.proxied != new.proxied),
         ("problem_base", running.problem_base != new.problem_base),
         ("log", running.log != new.log),
         ("limits", running.limits != new.limits),

@@ -3,7 +3,7 @@
 //! 1. A path has one form: what could be read as another path is not found.
 //! 2. Whatever is wrong with a request is told as a problem.
 
-use super::{Answer, access::Entry, health::Health, metrics::metrics};
+use super::{Answer, Foundation, access::Entry, health::Health, metrics::metrics};
 use crate::{
     api::Clerk,
     ingest::{
@@ -43,6 +43,7 @@ pub(super) struct Inside {
     pub(super) ingest: Ingest,
     pub(super) health: Health,
     pub(super) api: Clerk,
+    pub(super) foundation: Arc<Foundation>,
     pub(super) problems: ProblemBase,
 }
 
@@ -126,7 +127,7 @@ impl Inside {
             Place::Health => Health::healthy(),
             Place::Ready => self.health.ready().await,
             Place::Version => Health::version(),
-            Place::Metrics => metrics(&self.ingest).await,
+            Place::Metrics => metrics(&self.ingest, &self.foundation).await,
         };
         (response, Noted::default())
     }

@@ -1,6 +1,7 @@
 //! Starting the server, and ending it well.
 
 use super::{
+    Foundation,
     fetch::Outgoing,
     functions::functions,
     health::Health,
@@ -18,7 +19,10 @@ use crate::{
 };
 use semel::http::ProblemBase;
 use semel_core::{queue::Queue, sabotage::is_on};
-use semel_runtime::{Runtime, StartError, deliver::Deliver};
+use semel_runtime::{
+    Runtime, StartError,
+    deliver::{Deliver, Proxies},
+};
 use std::{
     io,
     net::SocketAddr,
@@ -42,8 +46,8 @@ pub struct Server {
 
 /// Runs the server until a signal ends it. The file is read again by what is given.
 pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
-    let queue = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
-    let server = Server::bind(settings, queue).await?;
+    let (queue, foundation) = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
+    let server = Server::bind(settings, queue, foundation).await?;
     let (signals, reloads) = signals::catch(server.stopper.clone())?;
     server.serve(reread, reloads).await;
     signals.abort();
@@ -52,7 +56,12 @@ pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure
 
 impl Server {
     /// Starts the runtime, and binds the addresses.
-    pub async fn bind(settings: ServerSettings, queue: Arc<dyn Queue>) -> Result<Self, Failure> {
+    pub async fn bind(
+        settings: ServerSettings,
+        queue: Arc<dyn Queue>,
+        foundation: Foundation,
+    ) -> Result<Self, Failure> {
+        let foundation = Arc::new(foundation);
         check_open(&settings)?;
         check_admin(&settings, &settings)?;
         let (stopper, stop) = listen::stop();
@@ -61,7 +70,7 @@ impl Server {
             Some(address) => Some(bind(address, "--admin-listen").await?),
             None => None,
         };
-        let outgoing = Arc::new(Outgoing::new(settings.guard.clone()));
+        let outgoing = Arc::new(Outgoing::new(settings.guard.clone(), proxies(&settings)?));
         let (functions, sources) = (functions(&settings.functions)?, sources(&settings, &outgoing)?);
         let deliver: Arc<dyn Deliver> = Arc::<Outgoing>::clone(&outgoing);
         let runtime = Runtime::builder(queue, deliver)
@@ -71,7 +80,8 @@ impl Server {
             .await
             .map_err(|error| not_started(&error))?;
         let book = Book::open(runtime.clone(), &settings.functions, &settings.guard).await?;
-        let api = Clerk::new(runtime.clone(), book, &settings).map_err(|error| no_token(&error))?;
+        let api = Clerk::new(runtime.clone(), book, Arc::clone(&foundation), &settings)
+            .map_err(|error| no_token(&error))?;
         let problems = problems(&settings);
         let limits = BodyLimits {
             bytes_max: settings.limits.body_bytes_max,
@@ -83,6 +93,7 @@ impl Server {
             health: Health::new(runtime.clone(), stop.clone()),
             ingest: Ingest::new(runtime, sources, limits, rooms, problems.clone()),
             api,
+            foundation,
             problems,
         });
         Ok(Self { inside, outgoing, listener, admin, settings, stopper, stop })
@@ -129,8 +140,11 @@ impl Server {
             }
         };
         let following = tokio::spawn(inside.api.follow());
+        let foundation = Arc::clone(&inside.foundation);
+        let watching = tokio::spawn(async move { foundation.watch().await });
         let (all_finished, since) = tokio::join!(serving, reloading);
         following.abort();
+        watching.abort();
         let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
         let all_settled = finish(&inside.ingest.runtime, left).await;
@@ -160,6 +174,18 @@ async fn finish(runtime: &Runtime, deadline: Duration) -> bool {
             () = tokio::time::sleep(STILL_FINISHING) => info!(calls = calls(), "still finishing calls"),
         }
     }
+}
+
+/// What is on the way out.
+fn proxies(settings: &ServerSettings) -> Result<Proxies, Failure> {
+    if !settings.proxied {
+        return Ok(Proxies::default());
+    }
+    Proxies::from_environment().map_err(|error| {
+        Failure::usage("`server.proxy` is `environment`, and that cannot be done")
+            .because(&error)
+            .hint("mend `HTTP_PROXY`, `HTTPS_PROXY` or `ALL_PROXY`")
+    })
 }
 
 fn not_started(error: &StartError) -> Failure {

@@ -1,7 +1,7 @@
 //! The binary mode: attributes are headers, data is the body.
 //!
-//! 1. A header's value is unquoted, then percent-decoded once; what is then no UTF-8 (overlong forms included), or
-//!    had a `%` without two digits, is refused.
+//! 1. A header's value is unquoted, then percent-decoded once; what is then no UTF-8 (overlong forms included) is
+//!    refused. A `%` without two hexadecimal digits stands for itself: Node's library sends it as it is.
 //! 2. An attribute has one header. `datacontenttype` is `Content-Type`.
 //! 3. An empty body is no data.
 //! 4. What is sent is percent-encoded, and never quoted.
@@ -73,8 +73,8 @@ fn decoded(value: &[u8]) -> Option<String> {
         [b'"', quoted @ .., b'"'] => unquoted(quoted)?,
         plain => plain.to_vec(),
     };
-    let once = percent_decoded(&value)?;
-    let bytes = if is_on("events_header_decoded_twice") { percent_decoded(&once)? } else { once };
+    let once = percent_decoded(&value);
+    let bytes = if is_on("events_header_decoded_twice") { percent_decoded(&once) } else { once };
     String::from_utf8(bytes).ok()
 }
 
@@ -92,21 +92,24 @@ fn unquoted(quoted: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
     let digit = |it: u8| (it as char).to_digit(16).map(|it| it as u8);
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((byte, tail)) = rest.split_first() {
-        rest = tail;
-        if *byte != b'%' {
+        let escaped = match tail {
+            [high, low, tail @ ..] if *byte == b'%' => digit(*high).zip(digit(*low)).map(|it| (it, tail)),
+            _ => None,
+        };
+        if let Some(((high, low), tail)) = escaped {
+            plain.push(high << 4 | low);
+            rest = tail;
+        } else {
             plain.push(*byte);
-            continue;
+            rest = tail;
         }
-        let [high, low, tail @ ..] = tail else { return None };
-        plain.push(digit(*high)? << 4 | digit(*low)?);
-        rest = tail;
     }
-    Some(plain)
+    plain
 }
 
 impl Event {

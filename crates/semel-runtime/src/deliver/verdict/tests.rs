@@ -61,6 +61,7 @@ fn no_answer_is_retried_by_every_preset() {
             Trouble::ConnectTooLate,
             Trouble::Unencrypted,
             Trouble::Stale,
+            Trouble::Refused,
         ] {
             assert_eq!(class(Answer::NotSent(cause(trouble)), preset), "retry", "{trouble}");
         }

@@ -3,7 +3,11 @@
 use super::{SECOND, World, event, orders};
 use crate::support::targets::{Target, status};
 use http::HeaderMap;
-use semel_core::record::Status;
+use semel_core::{
+    execution::Phase,
+    record::{Reason, Status},
+    retry::RetryPolicy,
+};
 use semel_runtime::{Function, Refused};
 use std::sync::Arc;
 
@@ -50,6 +54,25 @@ async fn what_is_not_finished_in_time_counts_as_an_attempt_and_is_not_made_again
     let other = world.node(&target, [short()]).await;
     world.pass(SECOND * 60).await;
     assert_eq!((world.status(id).await, target.seen().len()), (Status::Completed, 2));
+    assert!(other.shutdown(SECOND).await);
+}
+
+/// Semantics 4: where retry is off there is one attempt, and the function may have seen it.
+#[tokio::test(start_paused = true)]
+async fn where_retry_is_off_what_is_not_finished_in_time_is_dropped_with_its_reason() {
+    let target = slow();
+    let once = || Function { policy: RetryPolicy::default().with_timeout(SECOND * 5).unwrap(), ..orders() };
+    let world = World::new(&target, [once()]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND).await;
+    assert!(world.runtime.shutdown(SECOND).await);
+    let stored = world.stored(id).await.value;
+    let Phase::Failed { reason: Reason::Dropped, error } = &stored.phase else { panic!("{stored:?}") };
+    assert_eq!(error, "interrupted: the runtime was stopped");
+    assert_eq!((stored.attempts, stored.history.len()), (1, 1));
+    let other = world.node(&target, [once()]).await;
+    world.pass(SECOND * 60).await;
+    assert_eq!(target.seen().len(), 1, "there is one attempt");
     assert!(other.shutdown(SECOND).await);
 }
 

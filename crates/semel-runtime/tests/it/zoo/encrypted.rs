@@ -15,8 +15,8 @@ use std::{convert::Infallible, io, net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-const AUTHORITY: &[u8] = include_bytes!("certificates/ca.der");
-const LEAF: &[u8] = include_bytes!("certificates/leaf.der");
+pub(super) const AUTHORITY: &[u8] = include_bytes!("certificates/ca.der");
+pub(super) const LEAF: &[u8] = include_bytes!("certificates/leaf.der");
 const EXPIRED: &[u8] = include_bytes!("certificates/expired.der");
 const KEY: &[u8] = include_bytes!("certificates/key.der");
 
@@ -37,7 +37,7 @@ fn believing(authority: Option<&'static [u8]>) -> Client {
     Client::new(Settings { roots: Some(roots), resolver: Arc::new(Here), ..settings() })
 }
 
-fn acceptor(certificate: &'static [u8], protocols: &[&str]) -> TlsAcceptor {
+pub(super) fn acceptor(certificate: &'static [u8], protocols: &[&str]) -> TlsAcceptor {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();

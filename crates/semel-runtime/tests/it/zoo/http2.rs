@@ -146,7 +146,7 @@ async fn a_goodbye_after_an_answer_does_no_harm() {
 
 #[tokio::test]
 async fn a_stream_that_is_reset_is_broken_before_and_after_the_head() {
-    for error in [0_u32, 1, 2, 5, 7, 8, 11] {
+    for error in [0_u32, 1, 2, 5, 8, 11] {
         let target = Target::start(move |mut connection: Connection| async move {
             if connection.nth > 0 {
                 return well_behaved(connection).await;
@@ -164,6 +164,17 @@ async fn a_stream_that_is_reset_is_broken_before_and_after_the_head() {
         assert!(matches!(answer, Answer::Broken(_)), "{error}: {answer:?}");
         check_next(&client, &target).await;
     }
+}
+
+/// RFC 9113, 8.7: whoever refuses a stream has done nothing about it.
+#[tokio::test]
+async fn a_stream_that_is_refused_was_not_sent() {
+    const REFUSED_STREAM: u32 = 7;
+    let (client, target, answer) =
+        meet(|stream| vec![frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())]).await;
+    let Answer::NotSent(cause) = answer else { panic!("{answer:?}") };
+    assert_eq!(cause.trouble, Trouble::Refused, "{cause}");
+    check_next(&client, &target).await;
 }
 
 #[tokio::test]

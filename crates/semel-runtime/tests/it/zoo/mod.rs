@@ -12,5 +12,6 @@ mod headers;
 mod http2;
 mod large;
 mod pool;
+mod proxied;
 mod slow;
 mod target;

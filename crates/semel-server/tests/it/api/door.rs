@@ -128,14 +128,20 @@ fn a_token_that_is_not_there_is_told() {
     let serve =
         ["serve", "--config", "semel.toml", "--store", "memory:", "--log", "off", "--listen", "127.0.0.1:0"];
     let ended = semel(directory.path(), &serve);
+    std::fs::write(directory.path().join("token"), "fifteen-bytes!!\n").unwrap();
+    let short = config.replace("env:SEMEL_NO_SUCH_TOKEN", "file:token");
+    std::fs::write(directory.path().join("semel.toml"), short).unwrap();
+    let guessable = semel(directory.path(), &serve);
     let wrong =
         "[[token]]\nname = \"ada\"\nrole = \"root\"\nsecret = \"short-one\"\n[[token]]\nname = \"ada\"\n";
     std::fs::write(directory.path().join("wrong.toml"), wrong).unwrap();
     let checked = semel(directory.path(), &["check", "wrong.toml"]);
     assert_snapshot!(format!(
-        "exit code {}\n{}\nexit code {}\n{}",
+        "exit code {}\n{}\nexit code {}\n{}\nexit code {}\n{}",
         ended.code.unwrap(),
         ended.stderr,
+        guessable.code.unwrap(),
+        guessable.stderr,
         checked.code.unwrap(),
         checked.stderr
     ));

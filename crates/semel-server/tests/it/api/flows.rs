@@ -175,3 +175,23 @@ async fn why_finds_by_event_by_id_and_by_the_beginning_of_an_id() {
     }
     assert_eq!(server.get("/v1/why?q=order-43").await["found"], json!([]));
 }
+
+/// Semantics 6: what the running configuration promises is told, and how much room it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_tells_what_its_store_promises_and_how_full_the_disk_is() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    let store = &server.get("/v1/server").await["store"];
+    assert_eq!((text(store, "place"), text(store, "tier")), ("memory:", "C"));
+    assert!(text(store, "promise").starts_with("best effort") && store["used_bytes"].is_null(), "{store}");
+    let on_disk = Server::start(tempfile::tempdir().unwrap(), &orders(&function, ""), &["--store", "./kept"]);
+    let store = &on_disk.get("/v1/server").await["store"];
+    assert_eq!(text(store, "place"), "./kept");
+    assert_ne!(text(store, "tier"), "B", "a directory is on a disk, or in memory: {store}");
+    let bytes = |name: &str| store[name].as_u64().unwrap_or_else(|| panic!("no `{name}` in {store}"));
+    assert!(bytes("used_bytes") > 0 && bytes("left_bytes") > bytes("used_bytes"), "{store}");
+    assert!(store["days_to_full"].is_null(), "nobody can know that yet: {store}");
+    let got = on_disk.ask_with(&Method::GET, "/metrics", &[], "").await;
+    let metrics = got.text();
+    assert!(metrics.contains(&format!("\nsemel_disk_used_bytes {}\n", bytes("used_bytes"))), "{metrics}");
+}

@@ -14,7 +14,7 @@ const event = (id) =>
     id,
     source: "https://example.com/event-producer",
     type: "com.example.sampletype1",
-    subject: 'quoted "a"',
+    subject: 'quoted "a", 100%',
     time: "2026-11-16T06:30:00.000Z",
     datacontenttype: "application/json",
     data: { message: "Hello World!" },

@@ -97,7 +97,7 @@ async fn whoever_sends_with_cloudevents_from_node_is_understood_and_three_delive
     let calls = check("senders.mjs", 2).await;
     for id in ["node-binary", "node-structured"] {
         assert_eq!(named(&calls, id), ["https://example.com/event-producer", "com.example.sampletype1"]);
-        assert_eq!(calls[id].header("ce-subject"), ["quoted%20%22a%22"], "{id}");
+        assert_eq!(calls[id].header("ce-subject"), ["quoted%20%22a%22,%20100%25"], "{id}");
         assert_eq!(
             serde_json::from_slice::<Value>(&calls[id].body).unwrap(),
             json!({"message": "Hello World!"})

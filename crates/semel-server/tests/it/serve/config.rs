@@ -21,6 +21,7 @@ listen = "[::1]:8787"
 admin_listen = "127.0.0.1:8788"
 store = "postgres://app@db/shop"
 trusted_proxies = ["10.0.0.0/8"]
+proxy = "environment"
 problem_base = "https://api.example.com/problems/"
 log = "json"
 
@@ -213,6 +214,17 @@ user = "ann"
 [[sauce]]
 "#
     ));
+}
+
+#[test]
+fn a_jmespath_is_checked_and_what_is_wrong_with_it_is_told_with_its_place() {
+    let file = |key: &str| {
+        check(&format!("[[function]]\nname = \"a\"\nurl = \"https://a.example.com\"\nkey = {key}\n"))
+    };
+    let right = file(r#"["subject", "jmespath:data.items[?price > `10`].id | [0]"]"#);
+    assert_eq!(right, "exit code 0\n`semel.toml` is right: 1 function\n");
+    let wrong = [r#""jmespath:data.items[?""#, r#""jmespath:lenght(data)""#, r#"["subject", "jmespath:"]"#];
+    assert_snapshot!(wrong.map(file).join("\n"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Events in, functions called.
 
-use super::support::{Server, event, full, orders, problem, read, told};
-use crate::support::{Asked, Upstream, answer, semel, soon};
+use super::support::{Server, command, event, full, orders, problem, read, told};
+use crate::support::{Asked, Client, Proxy, Upstream, answer, semel, soon};
 use http::Request;
 use insta::assert_snapshot;
 use serde_json::json;
@@ -158,8 +158,8 @@ async fn a_function_may_be_typed() {
         "--function",
         &url,
     ]);
-    let program = crate::support::Proxy::spawn(command.current_dir(directory.path()));
-    let got = crate::support::Client::new().send(event(&program, "evt-1").body(full("{}")).unwrap()).await;
+    let program = Proxy::spawn(command.current_dir(directory.path()));
+    let got = Client::new().send(event(&program, "evt-1").body(full("{}")).unwrap()).await;
     assert_eq!(got.status, 202, "{got:?}");
     function.called(1).await;
 }
@@ -262,6 +262,47 @@ async fn a_key_of_ones_own_names_events_and_its_absence_is_told() {
     assert_eq!(send("evt-3", Some("b"), r#"{"order":1}"#).await.status, 202, "another shop");
     assert_eq!(told(&send("evt-4", None, "{}").await), (422, "key-missing".to_owned()));
     function.called(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_can_be_a_jmespath() {
+    let function = Upstream::echo().await;
+    let server = Server::with(&orders(&function, "key = \"jmespath:[data.order, join('-', data.lines)]\"\n"));
+    assert_eq!(server.event("evt-1", r#"{"order":1,"lines":["a","b"]}"#).await.status, 202);
+    let again = server.event("evt-2", r#"{"lines":["a","b"],"order":1}"#).await;
+    assert_eq!(again.status, 200, "another id, the same order: {again:?}");
+    assert_eq!(server.event("evt-3", r#"{"order":1,"lines":["a","c"]}"#).await.status, 202, "other lines");
+    let refused = server.event("evt-4", r#"{"order":1,"lines":[7]}"#).await;
+    assert_eq!(refused.status, 422, "no text can be joined: {refused:?}");
+    function.called(2).await;
+}
+
+/// A proxy of the environment is used if the file says so, and not otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_of_the_environment_is_used_where_it_was_asked_for_and_nowhere_else() {
+    let (proxy, function) = (Upstream::echo().await, Upstream::echo().await);
+    let directory = tempfile::tempdir().unwrap();
+    let far = "[[function]]\nname = \"far\"\nurl = \"http://orders.example.com/far\"\n";
+    for (file, calls) in
+        [(orders(&function, ""), (0, 1)), (format!("{far}[server]\nproxy = \"environment\"\n"), (1, 1))]
+    {
+        std::fs::write(directory.path().join("semel.toml"), file).unwrap();
+        let mut command = command(directory.path(), &["--store", "memory:"]);
+        command
+            .env("HTTP_PROXY", format!("http://{}", proxy.address))
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy");
+        let program = Proxy::spawn(&mut command);
+        let got = Client::new().send(event(&program, "evt-1").body(full("{}")).unwrap()).await;
+        assert_eq!(got.status, 202, "{got:?}");
+        if calls.0 == 0 {
+            function.called(1).await;
+        } else {
+            proxy.called(1).await;
+        }
+        assert_eq!((proxy.calls(), function.calls()), calls);
+    }
+    assert_eq!(proxy.asked()[0].uri, "http://orders.example.com/far");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -95,6 +95,31 @@ async fn told_to_stop_it_waits_for_so_long_and_no_longer() {
     assert_eq!(again.status, 200, "it is still there: {again:?}");
 }
 
+/// Semantics 4: one attempt, and what came of it is logged and counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_retry_is_off_an_event_that_the_stop_cut_off_is_told() {
+    let function = Upstream::start(async |_: Asked| std::future::pending().await).await;
+    let file = orders(&function, "retry = \"off\"\n[server.timeouts]\nshutdown = \"300ms\"\n");
+    let mut server = Server::start(tempfile::tempdir().unwrap(), &file, &[]);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(1).await;
+    server.program.signal("TERM");
+    let told = server.program.event("an event failed for good");
+    let field = |name: &str| told[name].as_str().unwrap_or_else(|| panic!("{name}: {told}")).to_owned();
+    let fields = ["function", "event_id", "source", "reason", "error"].map(field);
+    let expected = ["orders", "evt-1", "/shop", "dropped", "interrupted: the runtime was stopped"];
+    assert_eq!(fields, expected, "{told}");
+    assert!(server.program.ended().success());
+    let server = server.killed(&[]);
+    let again = server.event("evt-1", "{}").await;
+    assert_eq!(read(&again)["functions"][0]["status"], "FAILED", "{again:?}");
+    assert_eq!(function.calls(), 1);
+    let got = server.get("/metrics").await;
+    let counted = got.text();
+    let line = "semel_executions_failed{function=\"orders\",reason=\"dropped\"} 1\n";
+    assert!(counted.contains(line), "{counted}");
+}
+
 /// F21.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_do_not_share_a_directory() {
