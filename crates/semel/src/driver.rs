@@ -13,9 +13,9 @@
 
 use crate::{
     error::{Error, ErrorKind},
-    observe::Observed,
+    observe::{Observed, Request},
     once::Defaults,
-    race::within,
+    race::{Within, within},
     seal::Seal,
     wait::Waits,
 };
@@ -29,7 +29,12 @@ use semel_core::{
     time::{Clock, Timestamp},
 };
 use sha2::{Digest, Sha256};
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 /// Most swaps that one claim tries before it gives up on a key that keeps changing hands.
 const SWAPS_MAX: usize = 8;
@@ -217,19 +222,31 @@ impl Driver {
         self.clock.monotonic() >= until
     }
 
-    async fn send(
-        &self,
-        key: &Key,
+    fn send<'a>(
+        &'a self,
+        key: &'a Key,
         expected: Option<Fence>,
-        record: &Record,
+        record: &'a Record,
         at: Duration,
         until: Duration,
-    ) -> (Result<Swap, StoreError>, Duration) {
-        let swap = self.store.swap_since(at, key, expected, record);
-        match within(&*self.clock, until, swap).await {
-            Some(replied) => replied,
-            None => (Err(silent()), self.clock.monotonic()),
-        }
+    ) -> Sending<'a> {
+        let (clock, swap) = (&*self.clock, self.store.swap_since(at, key, expected, record));
+        Sending { clock, swap: within(clock, until, swap) }
+    }
+}
+
+/// A swap that was sent. Gives the reply, and when it was there.
+struct Sending<'a> {
+    clock: &'a dyn Clock,
+    swap: Within<'a, Request<'a, Swap>>,
+}
+
+impl Future for Sending<'_> {
+    type Output = (Result<Swap, StoreError>, Duration);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let replied = ready!(Pin::new(&mut self.swap).poll(context));
+        Poll::Ready(replied.unwrap_or_else(|| (Err(silent()), self.clock.monotonic())))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Small things about futures: whichever is first; timers that are armed only when somebody really waits; and
 //! boxes.
 
+use pin_project_lite::pin_project;
 use semel_core::{BoxFuture, time::Clock};
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -30,31 +31,60 @@ pub(crate) async fn first<A: Future, B: Future>(left: A, right: B) -> First<A::O
 
 /// The future's output, unless the monotonic clock reaches `until` first. A future that is ready when it is
 /// first polled costs no timer.
-pub(crate) async fn within<F: Future>(clock: &dyn Clock, until: Duration, future: F) -> Option<F::Output> {
-    or_after(clock, || until.saturating_sub(clock.monotonic()), future).await
+pub(crate) fn within<F: Future>(clock: &dyn Clock, until: Duration, future: F) -> Within<'_, F> {
+    Within { clock, limit: Limit::Until(until), future, timer: None }
 }
 
 /// The future's output, unless it takes longer than this from when it was first seen to wait.
 #[cfg(feature = "http")]
-pub(crate) async fn within_time<F: Future>(
-    clock: &dyn Clock,
-    time: Duration,
-    future: F,
-) -> Option<F::Output> {
-    or_after(clock, || time, future).await
+pub(crate) fn within_time<F: Future>(clock: &dyn Clock, time: Duration, future: F) -> Within<'_, F> {
+    Within { clock, limit: Limit::For(time), future, timer: None }
 }
 
-async fn or_after<F: Future>(clock: &dyn Clock, time: impl Fn() -> Duration, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut timer: Option<BoxFuture<'static, ()>> = None;
-    poll_fn(|cx| {
-        if let Poll::Ready(it) = future.as_mut().poll(cx) {
+/// How long a future may take.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// Until the monotonic clock reaches this.
+    Until(Duration),
+    /// So long from when it was first seen to wait.
+    #[cfg(feature = "http")]
+    For(Duration),
+}
+
+impl Limit {
+    fn left(self, clock: &dyn Clock) -> Duration {
+        match self {
+            Self::Until(until) => until.saturating_sub(clock.monotonic()),
+            #[cfg(feature = "http")]
+            Self::For(time) => time,
+        }
+    }
+}
+
+pin_project! {
+    /// A future that may take so long, and no longer.
+    // Written by hand: an `async fn` has room for what it is given twice, and is moved with both.
+    pub(crate) struct Within<'a, F> {
+        clock: &'a dyn Clock,
+        limit: Limit,
+        #[pin]
+        future: F,
+        timer: Option<BoxFuture<'static, ()>>,
+    }
+}
+
+impl<F: Future> Future for Within<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(it) = this.future.poll(cx) {
             return Poll::Ready(Some(it));
         }
-        let timer = timer.get_or_insert_with(|| clock.sleep(time()));
-        Pin::new(timer).poll(cx).map(|()| None)
-    })
-    .await
+        let (clock, limit) = (*this.clock, *this.limit);
+        let timer = this.timer.get_or_insert_with(|| clock.sleep(limit.left(clock)));
+        timer.as_mut().poll(cx).map(|()| None)
+    }
 }
 
 /// The same future, boxed: where a call goes rarely, or waits for much longer than an allocation takes.

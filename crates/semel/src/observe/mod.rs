@@ -30,6 +30,7 @@ mod trace;
 
 use crate::{begin::How, hashing::Seeded, operator::Receipt, seal::Unopened};
 use semel_core::{
+    BoxFuture,
     fence::Fence,
     key::Key,
     record::{Record, Stored},
@@ -38,7 +39,9 @@ use semel_core::{
 };
 use std::{
     collections::HashMap,
+    pin::Pin,
     sync::{Arc, RwLock},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -182,14 +185,14 @@ impl Observed {
     }
 
     /// As [`Observed::swap`], which is sent at `since`, on the monotonic clock; tells when its reply was there.
-    pub(crate) async fn swap_since(
-        &self,
+    pub(crate) fn swap_since<'a>(
+        &'a self,
         since: Duration,
-        key: &Key,
+        key: &'a Key,
         expected: Option<Fence>,
-        record: &Record,
-    ) -> (Result<Swap, StoreError>, Duration) {
-        self.request(Operation::Swap, since, self.store.swap(key, expected, record)).await
+        record: &'a Record,
+    ) -> Request<'a, Swap> {
+        self.request(Operation::Swap, since, self.store.swap(key, expected, record))
     }
 
     pub(crate) async fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
@@ -197,21 +200,13 @@ impl Observed {
         self.request(Operation::Purge, since, self.store.purge(expired_at, limit)).await.0
     }
 
-    /// Moments are handed on from one to the next: to read a clock takes longer than most of what is done in between.
-    async fn request<T>(
-        &self,
+    fn request<'a, T>(
+        &'a self,
         operation: Operation,
         since: Duration,
-        request: impl Future<Output = Result<T, StoreError>>,
-    ) -> (Result<T, StoreError>, Duration) {
-        let reply = request.await;
-        let replied_at = self.clock.monotonic();
-        count::requested(operation, replied_at.saturating_sub(since));
-        if let Err(error) = &reply {
-            count::store_failed(operation, kind(error));
-            trace::store_failed(operation.as_str(), error);
-        }
-        (reply, replied_at)
+        reply: BoxFuture<'a, Result<T, StoreError>>,
+    ) -> Request<'a, T> {
+        Request { clock: &*self.clock, operation, since, reply }
     }
 
     /// The key's scope, as a label.
@@ -258,6 +253,31 @@ impl Observed {
     pub(crate) fn audit(receipt: &Receipt) {
         count::audited(receipt.change);
         trace::audited(receipt);
+    }
+}
+
+/// A request to the store, watched. Gives the reply, and when it was there: moments are handed on from one to the next,
+/// since to read a clock takes longer than most of what is done in between.
+// Written by hand: it is moved through many futures, and small.
+pub(crate) struct Request<'a, T> {
+    clock: &'a dyn Clock,
+    operation: Operation,
+    since: Duration,
+    reply: BoxFuture<'a, Result<T, StoreError>>,
+}
+
+impl<T> Future for Request<'_, T> {
+    type Output = (Result<T, StoreError>, Duration);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(self.reply.as_mut().poll(context));
+        let replied_at = self.clock.monotonic();
+        count::requested(self.operation, replied_at.saturating_sub(self.since));
+        if let Err(error) = &reply {
+            count::store_failed(self.operation, kind(error));
+            trace::store_failed(self.operation.as_str(), error);
+        }
+        Poll::Ready((reply, replied_at))
     }
 }
 
