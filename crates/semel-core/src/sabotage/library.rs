@@ -296,7 +296,7 @@ pub(super) const ALL: &[Sabotage] = &[
     Sabotage {
         name: "redis_lost_batch_is_awaited",
         breaks: "a runtime that ends takes its batches with it, and holds up no other",
-        caught_by: "package(semel) & test(redis::batch::)",
+        caught_by: "binary_id(semel) & test(/^store::redis::batch::tests::a_runtime_that_ends/)",
     },
     Sabotage {
         name: "transactional_outcome_skipped",

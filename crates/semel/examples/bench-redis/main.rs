@@ -91,6 +91,8 @@ async fn main() -> Result<(), Failure> {
 struct Turn {
     /// Pairs per second, by all callers together.
     rate: f64,
+    /// Commands per pair, with those that scripts send.
+    commands: f64,
     /// Processor time per pair in microseconds: ours, and the server's.
     ours: f64,
     servers: f64,
@@ -101,6 +103,7 @@ impl Turn {
     fn middle(turns: &[Self]) -> Self {
         Self {
             rate: median(turns.iter().map(|it| it.rate)),
+            commands: median(turns.iter().map(|it| it.commands)),
             ours: median(turns.iter().map(|it| it.ours)),
             servers: median(turns.iter().map(|it| it.servers)),
         }
@@ -109,8 +112,9 @@ impl Turn {
 
 impl fmt::Display for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rate, ours, servers } = self;
-        write!(f, "{rate:>8.0} /s   processor time {ours:>5.1} µs here, {servers:>5.1} µs at the server")
+        let Self { rate, commands, ours, servers } = self;
+        write!(f, "{rate:>8.0} /s   {commands:>4.2} commands   ")?;
+        write!(f, "processor time {ours:>5.1} µs here, {servers:>5.1} µs at the server")
     }
 }
 
@@ -120,7 +124,8 @@ where
     P: Fn(u64, u64) -> F + Clone + Send + 'static,
     F: Future<Output = Result<(), Failure>> + Send,
 {
-    let (ours, servers, start) = (our_micros(), server_micros(connection).await?, Instant::now());
+    let (told, ours) = (Told::by(connection).await?, our_micros());
+    let start = Instant::now();
     let mut callers = Vec::new();
     for caller in 0..CALLERS {
         let pair = pair.clone();
@@ -135,10 +140,12 @@ where
         caller.await??;
     }
     let pairs = (CALLERS * PAIRS_PER_CALLER) as f64;
+    let (took, ours, later) = (start.elapsed(), our_micros() - ours, Told::by(connection).await?);
     Ok(Turn {
-        rate: pairs / start.elapsed().as_secs_f64(),
-        ours: (our_micros() - ours) / pairs,
-        servers: (server_micros(connection).await? - servers) / pairs,
+        rate: pairs / took.as_secs_f64(),
+        commands: (later.commands - told.commands - 1.0) / pairs,
+        ours: ours / pairs,
+        servers: (later.micros - told.micros) / pairs,
     })
 }
 
@@ -152,14 +159,27 @@ fn our_micros() -> f64 {
     nanos.sum::<f64>() / 1_000.0
 }
 
-/// The processor time that the server has used.
-async fn server_micros(connection: &ConnectionManager) -> Result<f64, Failure> {
-    let told: String = redis::cmd("INFO").arg("cpu").query_async(&mut connection.clone()).await?;
-    let seconds = told.lines().filter_map(|line| match line.split_once(':')? {
-        ("used_cpu_sys" | "used_cpu_user", seconds) => seconds.trim().parse::<f64>().ok(),
-        _ => None,
-    });
-    Ok(seconds.sum::<f64>() * 1_000_000.0)
+/// What the server tells of its work.
+struct Told {
+    /// The processor time that it has used.
+    micros: f64,
+    /// How many commands it has carried out, with those that scripts sent.
+    commands: f64,
+}
+
+impl Told {
+    async fn by(connection: &ConnectionManager) -> Result<Self, Failure> {
+        let told: String = redis::cmd("INFO").query_async(&mut connection.clone()).await?;
+        let sum = |names: &[&str]| -> f64 {
+            let fields = told.lines().filter_map(|line| line.split_once(':'));
+            let numbers = fields.filter(|it| names.contains(&it.0)).map(|it| it.1.trim().parse::<f64>());
+            numbers.flatten().sum()
+        };
+        Ok(Self {
+            micros: sum(&["used_cpu_sys", "used_cpu_user"]) * 1_000_000.0,
+            commands: sum(&["total_commands_processed"]),
+        })
+    }
 }
 
 async fn bare_pair(mut connection: ConnectionManager, hash: String) -> Result<(), Failure> {

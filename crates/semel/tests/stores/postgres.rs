@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod crowds;
+mod server;
+mod standby;
 mod tables;
 
 use semel::{Key, Once, store::postgres::PostgresStore};

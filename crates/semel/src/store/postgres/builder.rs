@@ -2,7 +2,7 @@
 
 use super::{
     PostgresStore, Shared,
-    error::{misconfigured, told},
+    error::{STORE, misconfigured, told},
     lane, schema,
     statements::{Statements, Waiting},
 };
@@ -10,7 +10,7 @@ use crate::store::{
     offset::LearnedClock,
     sql::{ACQUIRE_MAX, Lanes, Table},
 };
-use semel_core::store::StoreError;
+use semel_core::store::{StoreError, StoreErrorKind};
 use sqlx::{
     Connection, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -96,6 +96,7 @@ impl PostgresBuilder {
         let table = self.checked()?;
         let clock = Arc::new(LearnedClock::new());
         let mut connection = lane::acquire(&pool).await?;
+        refuse_standby(&mut connection).await?;
         let schema = schema::of_records(&table);
         if self.creates {
             schema::migrate(&mut connection, &schema).await?;
@@ -118,8 +119,19 @@ impl PostgresBuilder {
         if self.connections_max == Some(0) {
             return Err(misconfigured("a pool of no connections cannot be used: allow at least one"));
         }
-        Table::new(super::error::STORE, self.schema.as_deref(), self.table.as_deref())
+        Table::new(STORE, self.schema.as_deref(), self.table.as_deref())
     }
+}
+
+/// A standby takes no record: that is told now, not at the first call.
+async fn refuse_standby(connection: &mut PgConnection) -> Result<(), StoreError> {
+    let doing = "asking whether this is the primary";
+    let asked = sqlx::query_scalar("SELECT pg_is_in_recovery()");
+    if lane::in_time(doing, asked.fetch_one(connection)).await? {
+        let remedy = "the server is a standby, which is only read; connect to the primary, or promote it";
+        return Err(StoreError::new(StoreErrorKind::Refused, STORE, format!("{doing}: {remedy}")));
+    }
+    Ok(())
 }
 
 /// A pool of so many connections, with these settings, to the server at this URL, which is there.

@@ -13,6 +13,8 @@ const ASK: &str = "SELECT current_setting('fsync') AS fsync, \
     current_setting('full_page_writes') AS full_page_writes, \
     current_setting('synchronous_commit') AS synchronous_commit, \
     current_setting('synchronous_standby_names') AS standbys, \
+    EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IS NULL OR sync_state IN ('sync', 'quorum')) \
+        AS is_followed, \
     current_setting('default_transaction_isolation') AS isolation, \
     current_setting('server_encoding') AS encoding, \
     current_setting('transaction_read_only') = 'on' AS is_read_only, \
@@ -39,6 +41,8 @@ struct Seen {
     full_page_writes: String,
     synchronous_commit: String,
     standbys: String,
+    /// Whether one of them may be connected: not everybody may see which are.
+    is_followed: bool,
     isolation: String,
     encoding: String,
     is_read_only: bool,
@@ -52,6 +56,7 @@ impl Seen {
             full_page_writes: row.try_get("full_page_writes")?,
             synchronous_commit: row.try_get("synchronous_commit")?,
             standbys: row.try_get("standbys")?,
+            is_followed: row.try_get("is_followed")?,
             isolation: row.try_get("isolation")?,
             encoding: row.try_get("encoding")?,
             is_read_only: row.try_get("is_read_only")?,
@@ -114,6 +119,12 @@ impl Seen {
                 .found("empty")
                 .wanted("at least one, if the server fails over")
                 .remedy("name a synchronous standby: else a failover may forget what was acknowledged");
+        }
+        if !self.is_followed {
+            return Finding::warning("synchronous_standby_names")
+                .found(format!("{}, none of which is connected", self.standbys))
+                .wanted("as many connected as are waited for")
+                .remedy("start the standby: until then every write waits");
         }
         Finding::fine("synchronous_standby_names", self.standbys.clone())
     }

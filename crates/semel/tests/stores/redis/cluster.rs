@@ -2,9 +2,12 @@
 
 use super::server::Server;
 use crate::end_to_end;
-use semel::{Key, Once, StoreErrorKind, store::redis::RedisStore};
+use semel::{Begin, Key, OnBusy, Once, StoreErrorKind, store::redis::RedisStore};
 use semel_testkit::conformance;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// The slots of a cluster, divided by three.
 const SLOTS: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
@@ -42,25 +45,137 @@ async fn a_cluster_keeps_every_rule() {
     }
 }
 
+/// Ids whose records lie with the first node, and their slots.
+async fn of_first_node<const N: usize>(nodes: &[Server], store: &RedisStore, scope: &str) -> [(u64, u16); N] {
+    let mut found = Vec::new();
+    for id in 0.. {
+        let name = store.name(&Key::new(scope, id).unwrap());
+        let slot: u16 = nodes[0].ask(&format!("CLUSTER KEYSLOT {name}")).await.unwrap();
+        if slot <= SLOTS[0].1 {
+            found.push((id, slot));
+        }
+        if found.len() == N {
+            break;
+        }
+    }
+    found.try_into().unwrap()
+}
+
+/// The first node begins to hand a slot over to the second.
+async fn begin_to_move(nodes: &[Server], slot: u16) {
+    let ids = [nodes[0].ask::<String>("CLUSTER MYID").await, nodes[1].ask("CLUSTER MYID").await];
+    let [from, to] = ids.map(Result::unwrap);
+    nodes[1].ask::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {from}")).await.unwrap();
+    nodes[0].ask::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {to}")).await.unwrap();
+}
+
+/// It hands over what it has of the slot.
+async fn move_records(nodes: &[Server], slot: u16) {
+    let names: Vec<String> = nodes[0].ask(&format!("CLUSTER GETKEYSINSLOT {slot} 100")).await.unwrap();
+    for name in names {
+        let moving = format!("MIGRATE 127.0.0.1 {} {name} 0 5000", nodes[1].port);
+        assert_eq!(nodes[0].ask::<String>(&moving).await.unwrap(), "OK");
+    }
+}
+
+/// The slot is the second's.
+async fn end_to_move(nodes: &[Server], slot: u16) {
+    let to: String = nodes[1].ask("CLUSTER MYID").await.unwrap();
+    for node in [&nodes[1], &nodes[0], &nodes[2]] {
+        node.ask::<()>(&format!("CLUSTER SETSLOT {slot} NODE {to}")).await.unwrap();
+    }
+}
+
+/// How often the first node has sent somebody to the second for this once.
+async fn redirections(nodes: &[Server]) -> u64 {
+    let said: String = nodes[0].ask("INFO errorstats").await.unwrap();
+    let count = said.lines().find_map(|it| it.trim().strip_prefix("errorstat_ASK:count="));
+    count.map_or(0, |it| it.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_on_its_way_to_another_node_is_served_by_whoever_has_the_record() {
+    let nodes = cluster().await;
+    let store = RedisStore::connect_cluster([nodes[0].url()]).await.unwrap();
+    let once = Once::new(store.clone());
+    let run = async |id, value: u32| once.call("moving", id).run(async |_| Ok(value)).await.unwrap();
+    let begin = async |id| match once.call("moving", id).begin().await.unwrap() {
+        Begin::Run(lease) => lease,
+        other => panic!("{id} is not new: {other:?}"),
+    };
+    let records = of_first_node::<4>(&nodes, &store, "moving").await;
+    let [done, moved, staying, new] = records.map(|(id, _)| id);
+    assert_eq!(run(done, 1).await, 1);
+    let (moved_lease, staying_lease) = (begin(moved).await, begin(staying).await);
+
+    for (_, slot) in records {
+        begin_to_move(&nodes, slot).await;
+    }
+    for (_, slot) in [records[0], records[1]] {
+        move_records(&nodes, slot).await;
+    }
+    assert_eq!(redirections(&nodes).await, 0);
+    assert_eq!(run(done, 2).await, 1, "it was done before the slot moved");
+    moved_lease.complete(&3_u32).await.unwrap();
+    assert_eq!(run(moved, 4).await, 3);
+    staying_lease.complete(&5_u32).await.unwrap();
+    assert_eq!(run(staying, 6).await, 5);
+    let new_lease = begin(new).await;
+    let begun = once.call("moving", new).on_busy(OnBusy::Reject).begin().await.unwrap();
+    assert!(matches!(begun, Begin::Busy { .. }), "{begun:?}");
+    new_lease.complete(&7_u32).await.unwrap();
+    assert_eq!(run(new, 8).await, 7);
+    assert!(redirections(&nodes).await > 0, "nobody was sent to the other node");
+
+    for (_, slot) in records {
+        move_records(&nodes, slot).await;
+        end_to_move(&nodes, slot).await;
+    }
+    for (id, value) in [(done, 1), (moved, 3), (staying, 5), (new, 7)] {
+        assert_eq!(run(id, 9).await, value, "{id} ran again");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_runs_once_while_its_slot_moves() {
+    const CALLS: usize = 24;
+    let nodes = cluster().await;
+    let store = RedisStore::connect_cluster([nodes[0].url()]).await.unwrap();
+    let once = Once::new(store.clone());
+    let records = of_first_node::<CALLS>(&nodes, &store, "hammered").await;
+    let runs = Arc::new(AtomicU64::new(0));
+    let callers: Vec<_> = records
+        .iter()
+        .flat_map(|(id, _)| std::iter::repeat_n(*id, 4))
+        .map(|id| {
+            let (once, runs) = (once.clone(), Arc::clone(&runs));
+            tokio::spawn(async move {
+                let call = once.call("hammered", id);
+                let done = call.run(async |_| Ok(runs.fetch_add(1, Ordering::Relaxed))).await;
+                (id, done.unwrap())
+            })
+        })
+        .collect();
+    for (_, slot) in records {
+        begin_to_move(&nodes, slot).await;
+        move_records(&nodes, slot).await;
+        end_to_move(&nodes, slot).await;
+    }
+    let mut answers = std::collections::BTreeMap::new();
+    for caller in callers {
+        let (id, answer) = caller.await.unwrap();
+        assert_eq!(*answers.entry(id).or_insert(answer), answer, "{id} ran twice");
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), CALLS as u64);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_moved_is_followed_and_one_server_alone_is_told_of_the_cluster() {
     let nodes = cluster().await;
     let store = RedisStore::connect_cluster([nodes[0].url()]).await.unwrap();
     let once = Once::new(store.clone());
-    // A key of the first node's slots.
-    let mut id = 0;
-    let slot = loop {
-        let name = store.name(&Key::new("moved", id).unwrap());
-        let slot: u16 = nodes[0].ask(&format!("CLUSTER KEYSLOT {name}")).await.unwrap();
-        if slot <= SLOTS[0].1 {
-            break slot;
-        }
-        id += 1;
-    };
-    let new_owner: String = nodes[1].ask("CLUSTER MYID").await.unwrap();
-    for node in &nodes {
-        node.ask::<()>(&format!("CLUSTER SETSLOT {slot} NODE {new_owner}")).await.unwrap();
-    }
+    let [(id, slot)] = of_first_node(&nodes, &store, "moved").await;
+    end_to_move(&nodes, slot).await;
     assert_eq!(once.call("moved", id).run(async |_| Ok(1)).await.unwrap(), 1);
     assert_eq!(once.call("moved", id).run(async |_| Ok(2)).await.unwrap(), 1);
 
