@@ -84,11 +84,6 @@ pub(crate) fn encoded(bytes: &[u8]) -> Encoded {
     Encoded::with_capacity(bytes.len()).then(|it| it.extend_from_slice(bytes))
 }
 
-/// A result that is bytes already, as it will be stored.
-pub(crate) fn body_of_bytes(bytes: &[u8], keeping: &Keeping<'_>) -> Body {
-    encoded(bytes).into_body(keeping)
-}
-
 /// A typed result as an operator gives it.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
     let mut encoded = vec![PLAIN];

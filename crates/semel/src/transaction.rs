@@ -413,7 +413,8 @@ impl Lease {
         }
         let Granted { key, terms, once, .. } = &self.inner.granted;
         let now = once.driver.clock.now();
-        let body = codec::body_of_bytes(result, &self.inner.granted.keeping(key, now + terms.body_retention));
+        let keeping = self.inner.granted.keeping(key, now + terms.body_retention);
+        let body = codec::encoded(result).into_body(&keeping);
         let record = call::complete(now, &self.state().record, body, terms);
         // Noted first: a renewal that finds this record must not take it for somebody else's.
         let before = self.in_transaction().replace(Box::new(record.clone()));

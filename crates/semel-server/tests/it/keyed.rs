@@ -52,16 +52,7 @@ async fn a_duplicate_gets_the_first_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_duplicates_at_once_are_one_request() {
-    let gate = Gate::closed();
-    let held = gate.clone();
-    let upstream = Upstream::start(move |asked: Asked| {
-        let held = held.clone();
-        async move {
-            held.pass().await;
-            answer(200, asked.body)
-        }
-    })
-    .await;
+    let (upstream, gate) = Upstream::gated().await;
     let proxy = Proxy::with(upstream.address, "[defaults]\nwait = \"1m\"\n");
     let client = Client::http2();
     let url = Arc::new(proxy.url("/pay"));

@@ -1,27 +1,12 @@
 //! How the proxy ends, and what it leaves behind.
 
-use super::support::{Asked, Client, Gate, Proxy, Raw, Upstream, answer, post, soon};
+use super::support::{Client, Proxy, Raw, Upstream, post, soon};
 use std::time::Instant;
-
-/// An upstream that answers when it is let.
-async fn gated() -> (Upstream, Gate) {
-    let gate = Gate::closed();
-    let held = gate.clone();
-    let upstream = Upstream::start(move |asked: Asked| {
-        let held = held.clone();
-        async move {
-            held.pass().await;
-            answer(200, asked.body)
-        }
-    })
-    .await;
-    (upstream, gate)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_under_way_is_finished() {
     for signal in ["TERM", "INT"] {
-        let (upstream, gate) = gated().await;
+        let (upstream, gate) = Upstream::gated().await;
         let mut proxy = Proxy::before(upstream.address);
         let mut idle = Raw::connect(proxy.address).await;
         idle.write("GET /.semel/health HTTP/1.1\r\nHost: a\r\n\r\n").await;
@@ -49,7 +34,7 @@ async fn what_is_under_way_is_finished() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_ends_when_it_stops() {
-    let (upstream, gate) = gated().await;
+    let (upstream, gate) = Upstream::gated().await;
     let proxy = Proxy::before(upstream.address);
     let mut raw = Raw::connect(proxy.address).await;
     raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
@@ -73,7 +58,7 @@ async fn readiness_ends_when_it_stops() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_takes_too_long_is_not_waited_for() {
-    let (upstream, _gate) = gated().await;
+    let (upstream, _gate) = Upstream::gated().await;
     let mut proxy = Proxy::with(upstream.address, "[proxy.timeouts]\nshutdown = \"300ms\"\n");
     let mut raw = Raw::connect(proxy.address).await;
     raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
@@ -86,7 +71,7 @@ async fn what_takes_too_long_is_not_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_it_at_once() {
-    let (upstream, _gate) = gated().await;
+    let (upstream, _gate) = Upstream::gated().await;
     let mut proxy = Proxy::before(upstream.address);
     let mut raw = Raw::connect(proxy.address).await;
     raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
@@ -99,7 +84,7 @@ async fn a_second_signal_ends_it_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn work_whose_client_has_gone_is_recorded_before_it_ends() {
-    let (upstream, gate) = gated().await;
+    let (upstream, gate) = Upstream::gated().await;
     let directory = tempfile::tempdir().unwrap();
     let mut proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
     let mut raw = Raw::connect(proxy.address).await;
@@ -118,7 +103,7 @@ async fn work_whose_client_has_gone_is_recorded_before_it_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_is_replayed_after_a_kill() {
-    let (upstream, gate) = gated().await;
+    let (upstream, gate) = Upstream::gated().await;
     gate.open(1);
     let directory = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
@@ -131,7 +116,7 @@ async fn what_was_answered_is_replayed_after_a_kill() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_was_under_way_at_a_kill_is_not_sent_again_within_its_lease() {
-    let (upstream, gate) = gated().await;
+    let (upstream, gate) = Upstream::gated().await;
     let directory = tempfile::tempdir().unwrap();
     let config = "[defaults]\nlease = \"6s\"\nwait = \"500ms\"\n";
     let proxy = Proxy::start(directory.path(), upstream.address, config, &[]);

@@ -98,6 +98,9 @@ mod to {
     /// Without the feature there is none.
     pub(crate) struct CallSpan;
 
+    /// Nothing that one could leave.
+    pub(crate) struct Entered;
+
     impl CallSpan {
         pub(crate) const fn none() -> Self {
             Self
@@ -108,7 +111,9 @@ mod to {
         }
 
         #[expect(clippy::unused_self, reason = "with the feature, there is something to be in")]
-        pub(crate) fn enter(&self) {}
+        pub(crate) fn enter(&self) -> Entered {
+            Entered
+        }
     }
 }
 

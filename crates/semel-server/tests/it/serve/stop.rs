@@ -1,7 +1,7 @@
 //! Ending, and beginning again.
 
 use super::support::{Server, event, full, orders, read};
-use crate::support::{Asked, Client, Gate, Upstream, answer, semel, soon};
+use crate::support::{Asked, Client, Upstream, semel, soon};
 use insta::assert_snapshot;
 
 /// Until an execution has this status.
@@ -13,16 +13,7 @@ async fn stands(server: &Server, id: &str, status: &str) {
 /// F1: what was acknowledged is there after a kill, and is given to its function.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_by_a_kill() {
-    let gate = Gate::closed();
-    let held = gate.clone();
-    let function = Upstream::start(move |_: Asked| {
-        let held = held.clone();
-        async move {
-            held.pass().await;
-            answer(200, "")
-        }
-    })
-    .await;
+    let (function, gate) = Upstream::gated().await;
     let file = orders(&function, "retry = \"immediate\"\ntimeout = \"1s\"\nconcurrency = 2\n");
     let server = Server::start(tempfile::tempdir().unwrap(), &file, &[]);
     for id in 0..20 {
@@ -55,16 +46,7 @@ async fn what_is_done_is_not_done_again_after_a_restart() {
 /// Invariant 26.
 #[tokio::test(flavor = "multi_thread")]
 async fn told_to_stop_it_finishes_what_is_under_way() {
-    let gate = Gate::closed();
-    let held = gate.clone();
-    let function = Upstream::start(move |_: Asked| {
-        let held = held.clone();
-        async move {
-            held.pass().await;
-            answer(200, "")
-        }
-    })
-    .await;
+    let (function, gate) = Upstream::gated().await;
     let mut server = Server::start(tempfile::tempdir().unwrap(), &orders(&function, ""), &[]);
     assert_eq!(server.event("evt-1", "{}").await.status, 202);
     function.called(1).await;

@@ -1,7 +1,7 @@
 //! Mode `sync`: the sender waits for the function.
 
 use super::support::{Server, orders, read, told};
-use crate::support::{Asked, Gate, Upstream, answer};
+use crate::support::{Asked, Upstream, answer};
 use serde_json::json;
 
 const SOURCE: &str = "[[source]]\nname = \"it\"\nauth = \"none\"\nmode = \"sync\"\n";
@@ -64,16 +64,7 @@ async fn what_the_function_refuses_for_good_is_refused_for_good() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_while_the_function_is_at_it_comes_again() {
-    let gate = Gate::closed();
-    let held = gate.clone();
-    let function = Upstream::start(move |_: Asked| {
-        let held = held.clone();
-        async move {
-            held.pass().await;
-            answer(200, "")
-        }
-    })
-    .await;
+    let (function, gate) = Upstream::gated().await;
     let server = Server::with(&orders(&function, SOURCE));
     let (first, second) = tokio::join!(server.json("/sources/it", &STRUCTURED, event("evt-1")), async {
         function.called(1).await;

@@ -77,6 +77,20 @@ impl Upstream {
         Self::start(async |asked: Asked| answer(200, asked.body)).await
     }
 
+    /// Answers every request with its own body, when it is let.
+    pub(crate) async fn gated() -> (Self, Gate) {
+        let gate = Gate::closed();
+        let held = gate.clone();
+        let upstream = Self::start(move |asked: Asked| {
+            let held = held.clone();
+            async move {
+                held.pass().await;
+                answer(200, asked.body)
+            }
+        });
+        (upstream.await, gate)
+    }
+
     /// Answers each request, whose body is not read yet, with what the function gives.
     pub(crate) async fn streaming<F>(answer: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static) -> Self
     where
