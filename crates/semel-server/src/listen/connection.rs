@@ -10,7 +10,7 @@ use super::{
 };
 use crate::problem::{Problem, to_http1};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header::CONNECTION};
 use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, service::Service};
 use hyper_util::rt::TokioIo;
@@ -235,7 +235,8 @@ where
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let in_flight = Some(self.connection.begin());
         request.extensions_mut().insert(self.connection.clone());
-        TrackedFuture { answer: self.inner.call(request), in_flight }
+        let is_http1 = request.version() <= Version::HTTP_11;
+        TrackedFuture { answer: self.inner.call(request), in_flight, is_http1 }
     }
 }
 
@@ -247,6 +248,7 @@ pin_project! {
         answer: F,
         // Handed to the body of the answer.
         in_flight: Option<InFlight>,
+        is_http1: bool,
     }
 }
 
@@ -258,10 +260,21 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let answer = ready!(this.answer.poll(cx));
+        let mut answer = ready!(this.answer.poll(cx));
         let in_flight = this.in_flight.take();
+        if let (Ok(answer), Some(in_flight), true) = (&mut answer, &in_flight, *this.is_http1)
+            && is_refusal(answer.status())
+            && in_flight.is_in_body()
+        {
+            // Nobody reads the rest: who sends it must not take the connection for one that can be used again.
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         Poll::Ready(answer.map(|it| it.map(|body| TrackedBody { body, _in_flight: in_flight })))
     }
+}
+
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
 }
 
 /// The body of an answer; its request is under way until this is dropped.

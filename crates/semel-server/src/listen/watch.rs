@@ -55,6 +55,13 @@ impl fmt::Debug for Connection {
 /// A request that is under way.
 pub struct InFlight(Arc<Watch>);
 
+impl InFlight {
+    /// Whether its body has not come to its end.
+    pub(super) fn is_in_body(&self) -> bool {
+        self.0.is_in_body()
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
         let mut state = self.0.state();

@@ -37,6 +37,10 @@ async fn bodies_are_limited() {
     );
     let cut = exchange(server.program.address, endless).await;
     assert!(cut.starts_with("HTTP/1.1 413 "), "what does not end is cut at the limit: {cut}");
+    assert!(
+        cut.contains("\r\nconnection: close\r\n"),
+        "who sends more must know that nobody reads it: {cut}"
+    );
     let just = pieces(vec![Bytes::from(vec![b'1'; 1000]), Bytes::from(vec![b'1'; 24])], None);
     let just = server.send(event(&server.program, "evt-1").body(just).unwrap()).await;
     assert_eq!(just.status, 202, "{just:?}");
