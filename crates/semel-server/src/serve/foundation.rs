@@ -9,7 +9,7 @@
 //! It does not refuse anything: the queue does, before the disk is full.
 
 use crate::store_url::StoreUrl;
-use semel::doctor::{Report, Severity, Tier};
+use semel::doctor::{Finding, Severity, Tier};
 #[cfg(feature = "embedded")]
 use std::path::Path;
 use std::{
@@ -58,16 +58,11 @@ struct Disk {
 }
 
 impl Foundation {
-    /// What a report says of a store.
-    pub(crate) fn new(url: &StoreUrl, report: &Report) -> Self {
-        let warnings = report.findings.iter().filter(|it| it.severity == Severity::Warning);
+    /// Of a store with this tier and these findings.
+    pub(crate) fn new(url: &StoreUrl, tier: Tier, findings: &[Finding]) -> Self {
+        let warnings = findings.iter().filter(|it| it.severity == Severity::Warning);
         let warnings = warnings.map(ToString::to_string).collect();
-        Self { place: url.to_string(), tier: report.tier, warnings, disk: None }
-    }
-
-    /// Of a queue in memory.
-    pub(crate) fn memory(url: &StoreUrl) -> Self {
-        Self { place: url.to_string(), tier: Tier::C, warnings: Vec::new(), disk: None }
+        Self { place: url.to_string(), tier, warnings, disk: None }
     }
 
     /// With a queue on this machine's disk that takes so much, and may take no more than this.

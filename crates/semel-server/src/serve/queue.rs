@@ -9,6 +9,7 @@ use crate::{
     exit::Failure,
     store_url::{Place, StoreUrl},
 };
+use semel::doctor::Tier;
 #[cfg(any(feature = "embedded", feature = "postgres"))]
 use semel::doctor::{Report, Severity};
 use semel_core::queue::Queue;
@@ -27,7 +28,7 @@ pub(crate) async fn open(url: &StoreUrl, disk_bytes_max: u64) -> Result<Opened, 
         Place::Memory => {
             warn!("executions are kept in memory: they are gone when the process ends");
             let clock: Arc<dyn semel_core::time::Clock> = Arc::new(semel::SystemClock::new());
-            (Arc::new(MemoryQueue::new(clock)), Foundation::memory(url))
+            (Arc::new(MemoryQueue::new(clock)), Foundation::new(url, Tier::C, &[]))
         }
         Place::Embedded(directory) => embedded(url, directory, disk_bytes_max).await?,
         Place::Postgres { .. } => postgres(url).await?,
@@ -56,7 +57,7 @@ async fn embedded(url: &StoreUrl, directory: &Path, bytes_max: u64) -> Result<Op
         let seen = Arc::downgrade(&queue);
         let used = move || seen.upgrade().map_or(0, |it| it.disk_bytes());
         let queue: Arc<dyn Queue> = queue;
-        Ok((queue, Foundation::new(url, &report).on_disk(directory, bytes_max, used)))
+        Ok((queue, Foundation::new(url, report.tier, &report.findings).on_disk(directory, bytes_max, used)))
     };
     match opened.await {
         Ok(opened) => Ok(opened),
@@ -96,7 +97,7 @@ async fn postgres(url: &StoreUrl) -> Result<Opened, Failure> {
     let opened = async {
         let queue = builder.connect(address).await?;
         let report = promised(queue.doctor().await?)?;
-        Ok((queue, Foundation::new(url, &report)))
+        Ok((queue, Foundation::new(url, report.tier, &report.findings)))
     };
     match opened.await {
         Ok((queue, foundation)) => Ok((Arc::new(queue), foundation)),
