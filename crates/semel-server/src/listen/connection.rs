@@ -143,16 +143,20 @@ impl Driven<'_> {
         mut self,
         mut serve: impl FnMut(&mut Context<'_>, Told) -> Poll<Result<(), E>>,
     ) -> Option<Overdue> {
-        let mut is_told = false;
+        let (mut is_requested, mut is_told) = (false, false);
         let mut stopping = pin!(self.stop.requested());
         let mut alarm = pin!(sleep_until(Instant::now().into()));
         poll_fn(|cx| {
+            is_requested = is_requested || stopping.as_mut().poll(cx).is_ready();
+            // Told at once where something is under way, so that its answer says that it is the last.
+            let is_first = is_requested && !is_told && !self.watch.is_idle();
+            is_told |= is_first;
             // What went wrong with a connection is its client's to know.
-            if serve(cx, Told::Nothing).is_ready() {
+            if serve(cx, if is_first { Told::Stop } else { Told::Nothing }).is_ready() {
                 return Poll::Ready(None);
             }
-            // After that: what has come by now is under way, and is finished.
-            if !is_told && stopping.as_mut().poll(cx).is_ready() {
+            // Else after that: what has come by now is under way, and is finished.
+            if is_requested && !is_told {
                 is_told = true;
                 if serve(cx, Told::Stop).is_ready() {
                     return Poll::Ready(None);

@@ -95,8 +95,8 @@ impl Proxy {
                 }
             };
             let signal = next().await;
-            info!(signal, "stopping: finishing what is under way");
             stopper.stop();
+            info!(signal, "stopping: finishing what is under way");
             next().await;
             crate::log::say("stopped by a second signal");
             std::process::exit(INTERRUPTED);

@@ -36,8 +36,8 @@ pub(super) fn catch(stopper: Stopper) -> Result<(JoinHandle<()>, mpsc::Receiver<
                 std::process::exit(INTERRUPTED);
             }
             is_stopping = true;
-            info!(signal = name, "stopping: finishing what is under way");
             stopper.stop();
+            info!(signal = name, "stopping: finishing what is under way");
         }
     };
     Ok((tokio::spawn(catching), reloads))
