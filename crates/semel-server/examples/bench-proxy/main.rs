@@ -6,12 +6,12 @@
 //! `cargo xtask bench proxy [--seconds N] [--rounds N] [--connections N] [--log]`
 
 mod load;
-mod minimal;
 mod upstream;
 
 use load::{Load, measure};
 use semel::Once;
 use semel_server::{
+    bench::forward,
     config::{ProxySettings, UpstreamUrl},
     log::{self, Format},
     proxy::Proxy,
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         |name| Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
     let (behind, between, before) = (runtime("behind")?, runtime(BETWEEN)?, runtime("before")?);
     let upstream = behind.block_on(upstream::start())?;
-    let minimal = between.block_on(minimal::start(upstream))?;
+    let minimal = between.block_on(forward::start(upstream))?;
     let semel = semel(upstream, &between)?;
     println!("{} connections, {} rounds of {} s each", options.connections, options.rounds, options.seconds);
     println!(

@@ -8,13 +8,13 @@
 //!
 //! `cargo xtask bench runtime [--seconds N] [--rounds N] [--connections N] [--directory PATH] [--log]`
 
-mod forward;
 mod neighbour;
 mod store;
 
 use mimalloc::MiMalloc;
 use neighbour::{Neighbour, own};
 use semel_server::bench::{
+    forward,
     load::{Load, Make, Sent, send},
     noop::Noop,
     percentile::{median, percentile},

@@ -1,4 +1,4 @@
-//! Traffic to measure by: what `semel bench`, `semel demo` and `cargo xtask bench runtime` send, and whom they call.
+//! Traffic to measure by: what `semel bench`, `semel demo` and `cargo xtask bench` send, whom they call, and whom they compare.
 //!
 //! 1. A client has one connection, and asks again when it has read the whole answer: what it costs is little, and the same
 //!    for everybody who is measured.
@@ -8,6 +8,7 @@
 //! It judges nothing: figures are for whoever asked for them.
 
 pub mod client;
+pub mod forward;
 pub mod load;
 pub mod noop;
 pub mod percentile;

@@ -1,4 +1,4 @@
-//! A forwarder that stores nothing: the same two hops, the same server and client, and nothing between.
+//! A forwarder that stores nothing: the same server and client as ours, and nothing between.
 
 use http::{Request, Response, Uri};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -9,8 +9,8 @@ use hyper_util::{
 use std::{io, net::SocketAddr};
 use tokio::net::TcpListener;
 
-/// Starts it in front of this function.
-pub(crate) async fn start(function: SocketAddr) -> io::Result<SocketAddr> {
+/// Starts it in front of whoever is there, and says where it is.
+pub async fn start(to: SocketAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let mut connector = HttpConnector::new();
@@ -21,7 +21,7 @@ pub(crate) async fn start(function: SocketAddr) -> io::Result<SocketAddr> {
             let Ok((stream, _)) = listener.accept().await else { continue };
             let _ = stream.set_nodelay(true);
             let client = client.clone();
-            let service = service_fn(move |request| pass(client.clone(), function, request));
+            let service = service_fn(move |request| pass(client.clone(), to, request));
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
         }
     });
@@ -30,11 +30,10 @@ pub(crate) async fn start(function: SocketAddr) -> io::Result<SocketAddr> {
 
 async fn pass(
     client: Client<HttpConnector, Incoming>,
-    function: SocketAddr,
+    to: SocketAddr,
     mut request: Request<Incoming>,
 ) -> Result<Response<Incoming>, legacy::Error> {
     let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
-    *request.uri_mut() =
-        format!("http://{function}{path}").parse::<Uri>().expect("a path is a part of a URI");
+    *request.uri_mut() = format!("http://{to}{path}").parse::<Uri>().expect("a path is a part of a URI");
     client.request(request).await
 }
