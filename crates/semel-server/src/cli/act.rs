@@ -9,7 +9,7 @@
 use super::{
     client::{Client, Server},
     list::Which,
-    text::{clean, count},
+    text::{clean, count, grouped},
     why::{standing, unknown},
 };
 use crate::{
@@ -17,7 +17,6 @@ use crate::{
         table::encoded,
         views::{JobView, Stage, StoryView, Verb, WhyView},
     },
-    demo::grouped,
     exit::Failure,
     progress::{Progress, per_second},
 };

@@ -18,7 +18,7 @@ mod send;
 mod serve;
 mod shell;
 mod switch;
-mod text;
+pub(crate) mod text;
 mod why;
 mod wrong;
 

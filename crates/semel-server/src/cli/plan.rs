@@ -7,6 +7,7 @@
 //!
 //! It starts nothing, and asks nobody.
 
+use super::text::grouped;
 use crate::{
     config::{self, DeadLetterSettings, FunctionSettings, ServerSettings, SourceSettings},
     exit::Failure,
@@ -99,6 +100,7 @@ fn between(Planned { earliest, latest, .. }: &Planned) -> String {
 fn rest(policy: &RetryPolicy, all: &[Planned]) -> String {
     let most = all.len();
     let fewest = all.iter().take_while(|it| it.latest < policy.window()).count().min(most);
+    let grouped = |count: usize| grouped(count as u64);
     match (fewest, most) {
         (_, COUNTED_MAX) => {
             format!("{} or more of them, without an end in sight but the window's", grouped(most))
@@ -176,34 +178,17 @@ fn human(duration: Duration) -> String {
     text
 }
 
-/// A number for people: `8,641`.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times_and_numbers_are_for_people() {
+    fn times_are_for_people() {
         for (seconds, text) in
             [(0, "0s"), (59, "59s"), (80, "1m20s"), (3_600, "1h"), (93_784, "1d2h"), (86_460, "1d")]
         {
             assert_eq!(human(Duration::from_secs(seconds)), text);
         }
         assert_eq!(human(Duration::from_millis(250)), "250ms");
-        assert_eq!(
-            (grouped(7), grouped(8_641), grouped(1_000_000)),
-            ("7".into(), "8,641".into(), "1,000,000".into())
-        );
     }
 }

@@ -3,11 +3,10 @@
 use super::{
     client::{Client, Server},
     list::Only,
-    text::{clean, count},
+    text::{clean, count, grouped},
 };
 use crate::{
     api::views::{PurgeView, SwitchView},
-    demo::grouped,
     exit::Failure,
     progress::{Progress, per_second},
 };

@@ -1,4 +1,4 @@
-//! What people read: tables, moments, durations.
+//! What people read: tables, moments, durations, numbers.
 //!
 //! 1. Columns are aligned and need no colour. The last one is as long as it is.
 //! 2. What comes from outside cannot move a cursor, end a line or turn the direction of writing.
@@ -119,9 +119,28 @@ pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
+/// A number with commas.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_read_in_threes() {
+        let all = [0, 999, 1_000, 10_000, 1_234_567].map(grouped);
+        assert_eq!(all, ["0", "999", "1,000", "10,000", "1,234,567"]);
+    }
 
     #[test]
     fn columns_are_aligned() {

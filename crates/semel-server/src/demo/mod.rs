@@ -22,4 +22,3 @@ mod show;
 pub(crate) use here::Here;
 pub(crate) use run::{Asked, run};
 pub(crate) use scratch::Scratch;
-pub(crate) use show::grouped;

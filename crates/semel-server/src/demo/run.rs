@@ -6,10 +6,11 @@ use super::{
     plan::deliveries,
     scratch::Scratch,
     sender::Post,
-    show::{Outcome, Show, grouped},
+    show::{Outcome, Show},
 };
 use crate::{
     bench::{client::Client, traffic::get},
+    cli::text::grouped,
     config::ServerSettings,
     exit::Failure,
 };

@@ -1,7 +1,10 @@
 //! What the demo shows: a line that is redrawn where there is a terminal, lines of their own where there is none, and a
 //! table in the end.
 
-use crate::progress::{CLEAR, bar, write};
+use crate::{
+    cli::text::grouped,
+    progress::{CLEAR, bar, write},
+};
 use std::{
     fmt::Write as _,
     io::{self, IsTerminal as _},
@@ -82,29 +85,5 @@ impl Outcome {
             let _ = writeln!(table, "{}", line.trim_end());
         }
         table
-    }
-}
-
-/// A number with commas.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_read_in_threes() {
-        let all = [0, 999, 1_000, 10_000, 1_234_567].map(grouped);
-        assert_eq!(all, ["0", "999", "1,000", "10,000", "1,234,567"]);
     }
 }
