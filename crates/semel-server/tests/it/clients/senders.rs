@@ -1,7 +1,7 @@
 //! Those who send events to `semel serve`, with the packages that people use: `cloudevents`, `standardwebhooks`, `stripe`.
 
 use super::outside::said;
-use crate::support::{Asked, Proxy, Upstream, soon};
+use crate::support::{Asked, Proxy, Upstream};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, process::Command};
 
@@ -48,13 +48,7 @@ async fn check(script: &'static str, senders: usize) -> BTreeMap<String, Asked> 
     for (name, statuses) in answers {
         assert_eq!(statuses, &json!([202, 200, 200]), "{name}\n{}", program.log());
     }
-    soon("the calls", async {
-        while function.asked().len() < senders {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    let calls = function.asked();
+    let calls = function.heard(senders).await;
     assert_eq!(calls.len(), senders, "three deliveries are one call");
     calls.into_iter().map(|it| (it.header("ce-id").join(""), it)).collect()
 }

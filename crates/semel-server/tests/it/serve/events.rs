@@ -37,16 +37,7 @@ async fn a_function_is_called_with_the_event_and_which_attempt_it_is() {
     let function = Upstream::echo().await;
     let server = Server::before(&function);
     assert_eq!(server.event("evt-1", r#"{"order":42}"#).await.status, 202);
-    function.called(1).await;
-    let asked = soon("the call", async {
-        loop {
-            if let [asked] = &function.asked()[..] {
-                return asked.clone();
-            }
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let asked = function.heard(1).await.remove(0);
     let header = |name: &str| asked.header(name).join(",");
     assert_eq!(asked.uri.path(), "/orders");
     assert_eq!((header("ce-id").as_str(), header("ce-type").as_str()), ("evt-1", "order.created"));
@@ -302,7 +293,7 @@ async fn a_proxy_of_the_environment_is_used_where_it_was_asked_for_and_nowhere_e
         }
         assert_eq!((proxy.calls(), function.calls()), calls);
     }
-    assert_eq!(proxy.asked()[0].uri, "http://orders.example.com/far");
+    assert_eq!(proxy.heard(1).await[0].uri, "http://orders.example.com/far");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,15 +302,7 @@ async fn what_is_sent_to_a_function_is_signed() {
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let server = Server::with(&orders(&function, &format!("secret = \"{secret}\"\n")));
     assert_eq!(server.event("evt-1", "{}").await.status, 202);
-    let asked = soon("the call", async {
-        loop {
-            if let Some(asked) = function.asked().first() {
-                return asked.clone();
-            }
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let asked = function.heard(1).await.remove(0);
     let webhooks = semel_events::auth::standard_webhooks::StandardWebhooks::new([secret]).unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     webhooks.verify(&asked.headers, &asked.body, semel_core::time::Timestamp::from_millis(now)).unwrap();

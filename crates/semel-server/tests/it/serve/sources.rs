@@ -1,7 +1,7 @@
 //! Everybody who sends, as their documentation has it: signed, sent, sent again.
 
 use super::support::{Server, orders, read, told};
-use crate::support::{Asked, Got, Upstream, answer, soon};
+use crate::support::{Asked, Got, Upstream, answer};
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
@@ -29,17 +29,6 @@ fn sha256(secret: &[u8], message: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message)
 }
 
-/// The attribute headers of what the function was given, when it was.
-async fn given(function: &Upstream, count: usize) -> Vec<Asked> {
-    soon("the call", async {
-        while function.asked().len() < count {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    function.asked()
-}
-
 fn is_duplicate(got: &Got) -> bool {
     got.status == 200 && read(got)["duplicate"] == true
 }
@@ -52,7 +41,7 @@ async fn once(file: &str, headers: &[(&str, &str)], body: &str) -> Asked {
     assert_eq!(first.status, 202, "{first:?}");
     let second = server.json("/sources/it", headers, body.to_owned()).await;
     assert!(is_duplicate(&second), "{second:?}");
-    let asked = given(&function, 1).await;
+    let asked = function.heard(1).await;
     assert_eq!(asked.len(), 1);
     asked[0].clone()
 }
@@ -160,7 +149,7 @@ async fn a_signature_that_is_not_right_is_refused_whatever_is_wrong_with_it() {
     let headers =
         [("webhook-id", id), ("webhook-timestamp", time.as_str()), ("webhook-signature", several.as_str())];
     assert_eq!(server.json("/sources/it", &headers, body).await.status, 202, "one of several is enough");
-    given(&function, 1).await;
+    function.heard(1).await;
 }
 
 /// Hostile 1 and 14.
@@ -200,7 +189,7 @@ async fn credentials_are_there_once_and_right() {
     assert!(is_duplicate(&again), "another door, the same event: {again:?}");
     let again = server.json("/events", &[("authorization", "Bearer correct horse")], body).await;
     assert!(is_duplicate(&again), "{again:?}");
-    let asked = given(&function, 1).await;
+    let asked = function.heard(1).await;
     let id = "6a7e8feb-b491-4cf7-a9f1-bf3703467718";
     assert_eq!(
         (asked[0].header("ce-id"), asked[0].header("ce-time")),
@@ -279,7 +268,7 @@ async fn pubsub_with_tokens() {
     assert_eq!(first.status, 202, "{first:?}");
     let again = server.json("/sources/it", &[("authorization", &format!("Bearer {right}"))], PUSH).await;
     assert!(is_duplicate(&again), "a replay is stopped by the message's id: {again:?}");
-    let asked = given(&function, 1).await;
+    let asked = function.heard(1).await;
     assert_eq!(asked[0].header("ce-id"), ["2070443601311540"]);
     assert_eq!(asked[0].header("ce-type"), ["google.cloud.pubsub.topic.v1.messagePublished"]);
     assert_eq!(keys.calls(), 1, "an unknown `kid` does not make it fetch more than once a minute");
@@ -351,7 +340,7 @@ async fn formats_are_told_by_what_they_are() {
     }
     let unknown = server.json("/sources/it", &[], r#"{"hello":"world"}"#).await;
     assert_eq!(told(&unknown), (400, "event-invalid".to_owned()));
-    given(&function, 3).await;
+    function.heard(3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

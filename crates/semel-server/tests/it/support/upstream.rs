@@ -51,6 +51,7 @@ struct Shared {
     /// Counted when a request's head has come.
     calls: AtomicUsize,
     asked: Mutex<Vec<Asked>>,
+    /// Told when a head has come, and when a request was read to its end.
     came: Notify,
 }
 
@@ -66,6 +67,7 @@ impl Upstream {
             async move {
                 let asked = read(request).await;
                 shared.asked.lock().unwrap().push(asked.clone());
+                shared.came.notify_waiters();
                 answer(asked).await
             }
         })
@@ -134,13 +136,23 @@ impl Upstream {
         self.shared.calls.load(Ordering::SeqCst)
     }
 
-    /// Resolves when so many requests have come.
+    /// Resolves when so many requests have come, of which some may not be read yet.
     pub(crate) async fn called(&self, count: usize) {
+        self.when(|| self.calls() >= count).await;
+    }
+
+    /// What it was asked when so many requests have come and are read to their ends.
+    pub(crate) async fn heard(&self, count: usize) -> Vec<Asked> {
+        self.when(|| self.asked().len() >= count).await;
+        self.asked()
+    }
+
+    async fn when(&self, is_so: impl Fn() -> bool) {
         let waiting = async {
             loop {
                 let mut came = std::pin::pin!(self.shared.came.notified());
                 came.as_mut().enable();
-                if self.calls() >= count {
+                if is_so() {
                     return;
                 }
                 came.await;
