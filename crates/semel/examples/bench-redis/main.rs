@@ -3,8 +3,14 @@
 //! Pairs of claim and completion by 64 callers, compared with as many pairs of bare `EVALSHA` of an empty script
 //! through the same client, in turns: each turn of ours with the bare one right before it, so that what else the
 //! machine does weighs on both. An empty script touches no key, so the least that can be done by hand is shown too: a
-//! `SET` that writes what is not there, and a script that compares and writes, for one key each.
-//! One thread works here, because the server needs the other core. The server is the one at `SEMEL_TEST_REDIS`, or at its usual port.
+//! `SET` that writes what is not there, and a script that compares and writes, for one key each. A round removes what
+//! it wrote, so that no round pays for the memory of those before it.
+//!
+//! Measured twice: without an append-only file, which an empty script would not write to either, and with one that is
+//! synced before each answer. The server's settings are then as they were.
+//!
+//! One thread works here, because the server needs the other core. The server is the one at `SEMEL_TEST_REDIS`, or at
+//! its usual port.
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use semel::{Begin, Once, store::redis::RedisStore};
@@ -16,6 +22,9 @@ use std::{
 const CALLERS: u64 = 64;
 const PAIRS_PER_CALLER: u64 = 200;
 const ROUNDS: usize = 25;
+const ROUNDS_SYNCED: usize = 5;
+/// What all names begin with.
+const PREFIX: &str = "semel-bench";
 /// The least share of the bare script's speed.
 const SHARE_MIN: f64 = 0.8;
 
@@ -37,54 +46,111 @@ async fn main() -> Result<(), Failure> {
         .set_pipeline_buffer_size(1_024);
     let client = redis::Client::open(url)?;
     let connection = ConnectionManager::new_with_config(client, config).await?;
-    let store = RedisStore::new(connection.clone()).await?.with_prefix("bench")?;
+    let store = RedisStore::new(connection.clone()).await?.with_prefix(PREFIX)?;
     let once = Once::builder().retention(Duration::from_mins(1)).store(store);
-    let empty = redis::Script::new("return 1");
-    let compare = redis::Script::new(COMPARE);
-    for script in [&empty, &compare] {
-        script.prepare_invoke().load_async(&mut connection.clone()).await?;
-    }
+    let bench = Bench { connection, once };
 
-    let bare_pairs = {
-        let (connection, hash) = (connection.clone(), empty.get_hash().to_owned());
-        move |_, _| bare_pair(connection.clone(), hash.clone())
-    };
-    let pairs = |run: u64| {
-        let once = once.clone();
-        move |caller, number| pair_of(once.clone(), (run, caller, number))
-    };
-    let replays = |run: u64| {
-        let once = once.clone();
-        move |caller, number| replay_of(once.clone(), (run, caller, number))
-    };
-    let by_hand = |run: u64| {
-        let (connection, hash) = (connection.clone(), compare.get_hash().to_owned());
-        move |caller, number| {
-            by_hand(connection.clone(), hash.clone(), format!("hand:{run}:{caller}:{number}"))
-        }
-    };
-    let (mut bare, mut library, mut replayed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut hand = Vec::new();
-    for _ in 0..ROUNDS {
-        let run = fastrand::u64(..);
-        hand.push(turn(&connection, by_hand(run)).await?);
-        bare.push(turn(&connection, bare_pairs.clone()).await?);
-        library.push(turn(&connection, pairs(run)).await?);
-        replayed.push(turn(&connection, replays(run)).await?);
-    }
-    println!("pairs of bare EVALSHA     {}", Turn::middle(&bare));
-    println!("the same by hand          {}", Turn::middle(&hand));
-    println!("claim and completion      {}", Turn::middle(&library));
-    println!("replay (one round trip)   {}", Turn::middle(&replayed));
-    let share = median(library.iter().zip(&bare).map(|(ours, bare)| ours.rate / bare.rate));
-    let of_hand = median(library.iter().zip(&hand).map(|(ours, hand)| ours.rate / hand.rate));
-    println!(
-        "claim and completion: {share:.2} of the bare pairs, {of_hand:.2} of those by hand, turn by turn"
-    );
+    let found = bench.setting("appendonly").await?;
+    let synced = bench.setting("appendfsync").await?;
+    bench.set("appendonly", "no").await?;
+    println!("without an append-only file:");
+    let share = bench.measure(ROUNDS).await?;
+    bench.set("appendfsync", "always").await?;
+    bench.set("appendonly", "yes").await?;
+    println!("with one that is synced before each answer:");
+    bench.measure(ROUNDS_SYNCED).await?;
+    bench.set("appendfsync", &synced).await?;
+    bench.set("appendonly", &found).await?;
+
     if share < SHARE_MIN {
         return Err(format!("less than {SHARE_MIN} of the bare script").into());
     }
     Ok(())
+}
+
+/// The library, and the client that it uses.
+struct Bench {
+    connection: ConnectionManager,
+    once: Once,
+}
+
+impl Bench {
+    async fn setting(&self, name: &str) -> Result<String, Failure> {
+        let mut command = redis::cmd("CONFIG");
+        let (_, value): (String, String) =
+            command.arg("GET").arg(name).query_async(&mut self.connection.clone()).await?;
+        Ok(value)
+    }
+
+    async fn set(&self, name: &str, value: &str) -> Result<(), Failure> {
+        let mut command = redis::cmd("CONFIG");
+        Ok(command.arg("SET").arg(name).arg(value).query_async(&mut self.connection.clone()).await?)
+    }
+
+    /// Prints what so many rounds took, and gives our share of the bare script's speed.
+    async fn measure(&self, rounds: usize) -> Result<f64, Failure> {
+        let Self { connection, once } = self;
+        let (empty, compare) = (redis::Script::new("return 1"), redis::Script::new(COMPARE));
+        for script in [&empty, &compare] {
+            script.prepare_invoke().load_async(&mut connection.clone()).await?;
+        }
+        let bare_pairs = {
+            let (connection, hash) = (connection.clone(), empty.get_hash().to_owned());
+            move |_, _| bare_pair(connection.clone(), hash.clone())
+        };
+        let pairs = |run: u64| {
+            let once = once.clone();
+            move |caller, number| pair_of(once.clone(), (run, caller, number))
+        };
+        let replays = |run: u64| {
+            let once = once.clone();
+            move |caller, number| replay_of(once.clone(), (run, caller, number))
+        };
+        let by_hand = |run: u64| {
+            let (connection, hash) = (connection.clone(), compare.get_hash().to_owned());
+            move |caller, number| {
+                by_hand(connection.clone(), hash.clone(), format!("{PREFIX}:hand:{run}:{caller}:{number}"))
+            }
+        };
+        let (mut bare, mut library, mut replayed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut hand = Vec::new();
+        for _ in 0..rounds {
+            let run = fastrand::u64(..);
+            hand.push(turn(connection, by_hand(run)).await?);
+            bare.push(turn(connection, bare_pairs.clone()).await?);
+            library.push(turn(connection, pairs(run)).await?);
+            replayed.push(turn(connection, replays(run)).await?);
+            self.remove().await?;
+        }
+        println!("  pairs of bare EVALSHA     {}", Turn::middle(&bare));
+        println!("  the same by hand          {}", Turn::middle(&hand));
+        println!("  claim and completion      {}", Turn::middle(&library));
+        println!("  replay (one round trip)   {}", Turn::middle(&replayed));
+        let share = median(library.iter().zip(&bare).map(|(ours, bare)| ours.rate / bare.rate));
+        let of_hand = median(library.iter().zip(&hand).map(|(ours, hand)| ours.rate / hand.rate));
+        println!(
+            "  claim and completion: {share:.2} of the bare pairs, {of_hand:.2} of those by hand, turn by turn"
+        );
+        Ok(share)
+    }
+
+    /// Removes what was written.
+    async fn remove(&self) -> Result<(), Failure> {
+        let mut from = 0_u64;
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(from).arg("MATCH").arg(format!("{PREFIX}:*")).arg("COUNT").arg(1_000);
+            let (next, names): (u64, Vec<Vec<u8>>) = scan.query_async(&mut self.connection.clone()).await?;
+            if !names.is_empty() {
+                let mut unlink = redis::cmd("UNLINK");
+                let _: u64 = unlink.arg(names).query_async(&mut self.connection.clone()).await?;
+            }
+            if next == 0 {
+                return Ok(());
+            }
+            from = next;
+        }
+    }
 }
 
 /// What one turn took.

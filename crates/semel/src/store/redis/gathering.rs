@@ -69,7 +69,9 @@ impl Gathering {
 
     /// A batch is back, or lost.
     pub(super) fn batch_is_over(&mut self) {
-        self.under_way -= 1;
+        if !is_on("redis_lost_batch_is_awaited") {
+            self.under_way -= 1;
+        }
     }
 
     /// Whether whoever asks is to look after those who wait, because nobody does.

@@ -144,10 +144,8 @@ async fn every_call_runs_once_while_its_slot_moves() {
     let once = Once::new(store.clone());
     let records = of_first_node::<CALLS>(&nodes, &store, "hammered").await;
     let runs = Arc::new(AtomicU64::new(0));
-    let callers: Vec<_> = records
-        .iter()
-        .flat_map(|(id, _)| std::iter::repeat_n(*id, 4))
-        .map(|id| {
+    let call_twice = |id| {
+        [(); 2].map(|()| {
             let (once, runs) = (once.clone(), Arc::clone(&runs));
             tokio::spawn(async move {
                 let call = once.call("hammered", id);
@@ -155,11 +153,16 @@ async fn every_call_runs_once_while_its_slot_moves() {
                 (id, done.unwrap())
             })
         })
-        .collect();
-    for (_, slot) in records {
+    };
+    let mut callers = Vec::new();
+    for (id, slot) in records {
+        callers.extend(call_twice(id));
         begin_to_move(&nodes, slot).await;
+        callers.extend(call_twice(id));
         move_records(&nodes, slot).await;
+        callers.extend(call_twice(id));
         end_to_move(&nodes, slot).await;
+        callers.extend(call_twice(id));
     }
     let mut answers = std::collections::BTreeMap::new();
     for caller in callers {
@@ -167,6 +170,7 @@ async fn every_call_runs_once_while_its_slot_moves() {
         assert_eq!(*answers.entry(id).or_insert(answer), answer, "{id} ran twice");
     }
     assert_eq!(runs.load(Ordering::Relaxed), CALLS as u64);
+    assert!(redirections(&nodes).await > 0, "nobody was sent to the other node");
 }
 
 #[tokio::test(flavor = "multi_thread")]
