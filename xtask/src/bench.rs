@@ -5,6 +5,9 @@ use crate::{
     shell::{Failure, cargo, run},
 };
 
+/// As what is given to others is built.
+const PROFILE: [&str; 2] = ["--profile", "dist"];
+
 /// Measures the embedded store, optimised, and passes the arguments on.
 pub(crate) fn embedded(arguments: &[&str]) -> Result<(), Failure> {
     example("semel-embedded", "bench-embedded", arguments)
@@ -17,8 +20,8 @@ pub(crate) fn service(arguments: &[&str]) -> Result<(), Failure> {
 
 /// Measures what the HTTP layer costs an axum route.
 pub(crate) fn http(arguments: &[&str]) -> Result<(), Failure> {
-    let build = ["--release", "--package", "semel", "--features", "axum", "--example", "bench-http", "--"];
-    run(cargo(&["run"]).args(build).args(arguments))
+    let build = ["--package", "semel", "--features", "axum", "--example", "bench-http", "--"];
+    run(cargo(&["run"]).args(PROFILE).args(build).args(arguments))
 }
 
 /// Measures what the proxy costs a request without a key, beside a minimal one.
@@ -53,14 +56,17 @@ fn on_server(
     name: &str,
     arguments: &[&str],
 ) -> Result<(), Failure> {
-    let build = ["--release", "--package", package, "--features", features, "--example", name];
+    let build = ["--package", package, "--features", features, "--example", name];
     // Built before the server is started: a compiler is no good neighbour.
-    run(cargo(&["build"]).args(build))?;
+    run(cargo(&["build"]).args(PROFILE).args(build))?;
     let without: Vec<_> = Kind::ALL.into_iter().filter(|it| *it != kind).collect();
     let servers = Servers::start(&without)?;
-    run(cargo(&["run"]).args(build).arg("--").args(arguments).envs(servers.variables()))
+    run(cargo(&["run"]).args(PROFILE).args(build).arg("--").args(arguments).envs(servers.variables()))
 }
 
 fn example(package: &str, name: &str, arguments: &[&str]) -> Result<(), Failure> {
-    run(cargo(&["run", "--release", "--package", package, "--example", name, "--"]).args(arguments))
+    run(cargo(&["run"])
+        .args(PROFILE)
+        .args(["--package", package, "--example", name, "--"])
+        .args(arguments))
 }

@@ -12,7 +12,7 @@
 //!    the lowest sequence is handed out.
 //! 7. Counters are kept, never counted: [`Queue::counts`] costs the same at any backlog.
 //!
-//! It does not wake anybody: whoever waits asks again, by the clock.
+//! It need not wake anybody: whoever waits asks again, by the clock.
 
 use crate::{
     BoxFuture,
@@ -78,6 +78,12 @@ pub trait Queue: Send + Sync + 'static {
 
     /// The clock by which dues, leases and retention are judged.
     fn clock(&self) -> Arc<dyn Clock>;
+
+    /// Resolves when somebody else may have left something that is due, so that whoever sleeps may ask at once. No more than
+    /// that, and no queue has to: this one never does.
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// Something as it stands in a queue.

@@ -8,7 +8,7 @@
 use crate::frame::Kind;
 use semel_core::{fence::Fence, key::Identity, time::Timestamp};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry as Slot},
     hash::{BuildHasherDefault, Hasher},
 };
 
@@ -92,10 +92,15 @@ impl<N: Copy> Hot<N> {
         self.shards[shard_of(half)].insert(half, entry)
     }
 
+    /// Where the entry of a key stands, or would.
+    pub(crate) fn slot(&mut self, identity: &Identity) -> Slot<'_, u128, Entry<N>> {
+        let half = half(identity);
+        self.shards[shard_of(half)].entry(half)
+    }
+
     /// Inserts what was read from the journal, unless a newer value of the key is known.
     pub(crate) fn recover(&mut self, identity: &Identity, entry: Entry<N>) {
-        let half = half(identity);
-        let known = self.shards[shard_of(half)].entry(half).or_insert(entry);
+        let known = self.slot(identity).or_insert(entry);
         if known.fence < entry.fence {
             *known = entry;
         }

@@ -29,7 +29,7 @@ use semel_core::{
     time::{Clock, Timestamp},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, hash_map::Entry as Slot},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicBool, AtomicU64},
@@ -282,25 +282,24 @@ fn open_kept<O: Owner>(
     hot.reserve(files.iter().map(kept::Opened::about).sum());
     let mut visit = |segment: u32, indexed: Indexed<'_>| {
         let Indexed { identity, fence, floor, offset, length, front } = indexed;
-        let buried = |it: &Entry<O::Note>| {
-            let Entry { segment, offset, length, .. } = *it;
-            Died { segment, offset, length, by: moved }
-        };
-        match hot.get(&identity) {
-            Some(newer) if newer.fence >= fence => {
-                let by = if is_kept(newer.segment) { moved } else { newer.segment };
+        let known = hot.slot(&identity);
+        if let Slot::Occupied(known) = &known {
+            let Entry { fence: theirs, segment: place, offset: at, length: long, .. } = *known.get();
+            if theirs >= fence {
+                let by = if is_kept(place) { moved } else { place };
                 dead.push(Died { segment, offset, length, by });
                 return Ok(());
             }
-            Some(older) if is_kept(older.segment) => dead.push(buried(older)),
-            Some(_) | None => {}
+            if is_kept(place) {
+                dead.push(Died { segment: place, offset: at, length: long, by: moved });
+            }
         }
         let note = owner.recall(front);
         let note =
             note.ok_or_else(|| corrupt(format!("a file of those that wait makes no sense: {RESTORE}")))?;
         let expires_at = Timestamp::NEVER;
         let kind = Kind::Waiting;
-        hot.insert(&identity, Entry { fence, expires_at, floor, segment, offset, length, kind, note });
+        known.insert_entry(Entry { fence, expires_at, floor, segment, offset, length, kind, note });
         Ok(())
     };
     files.iter_mut().try_for_each(|it| it.visit(&mut visit))?;

@@ -54,6 +54,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::lost::)",
     },
     Sabotage {
+        name: "hint_ignored",
+        breaks: "what another node left is looked for when it says so",
+        caught_by: "package(semel-runtime) & test(engine::crowd::)",
+    },
+    Sabotage {
         name: "panic_not_caught",
         breaks: "a panic is a failed attempt, and nobody else's",
         caught_by: "package(semel-runtime) & test(engine::here::)",

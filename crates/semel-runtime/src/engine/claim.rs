@@ -1,7 +1,8 @@
 //! The loop that claims what is due.
 //!
 //! 1. It asks for what there are places for, of all functions in one call, and starts what it gets.
-//! 2. It sleeps until something is due, a place is free, or it is woken; every second it looks for what other nodes left.
+//! 2. It sleeps until something is due, a place is free, or it is woken; every second it looks for what other nodes left,
+//!    and sooner if they say so.
 //! 3. If the queue cannot tell what it handed out, it is asked what stands under the demand's holder, until it can: what
 //!    was handed out is run, or handed back where there is no more place.
 //! 4. What belongs to a function that is no more is handed back.
@@ -37,6 +38,7 @@ pub(crate) async fn claim_due(engine: Arc<Engine>) {
             Demanded::Wait(wait) => tokio::select! {
                 biased;
                 () = engine.wake.notified() => {}
+                () = engine.queue.hint() => engine.table().hinted(engine.clock.now()),
                 () = engine.clock.sleep(wait) => {}
                 () = engine.raised(Stage::Stopping) => {}
             },

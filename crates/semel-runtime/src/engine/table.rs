@@ -227,6 +227,13 @@ impl Table {
         if wants.is_empty() { Demanded::Wait(wait) } else { Demanded::Wants(wants) }
     }
 
+    /// Somebody else left something that is due.
+    pub(crate) fn hinted(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut().filter(|_| !is_on("hint_ignored")) {
+            entry.asking.note(now);
+        }
+    }
+
     /// The functions, beginning with another one each time.
     fn in_turn(&mut self) -> Vec<Arc<str>> {
         let names: Vec<_> =

@@ -10,8 +10,9 @@
 //! 6. A row that cannot be read stands in nobody's way: it is put aside, and [`PostgresQueue::damaged`] names it.
 //! 7. The fences are a sequence's, which never goes back. That the database does not either is checked with every
 //!    write: see [`WentBack`].
+//! 8. Nodes tell each other what they leave to be claimed (`NOTIFY`), which shortens a sleep and is nowhere needed.
 //!
-//! It changes no schema unless it is asked to, and it does not listen: whoever waits asks again, by the clock.
+//! It changes no schema unless it is asked to.
 //! It keeps the key order of its rows in every batch, and promises nothing to those who lock its rows otherwise.
 
 mod accept;
@@ -19,6 +20,7 @@ mod builder;
 mod claim;
 mod damaged;
 mod epochs;
+mod hints;
 mod lines;
 mod list;
 mod row;
@@ -33,6 +35,7 @@ pub use epochs::WentBack;
 use super::limits;
 use damaged::Damaged;
 use epochs::Epochs;
+use hints::Hints;
 use semel::{
     doctor::Report,
     store::postgres::shared::{self, LearnedClock, PURGE_MAX, told},
@@ -70,6 +73,7 @@ struct Shared {
     clock: Arc<LearnedClock>,
     epochs: Epochs,
     damaged: Damaged,
+    hints: Hints,
 }
 
 impl PostgresQueue {
@@ -167,7 +171,9 @@ impl Queue for PostgresQueue {
     fn accept<'a>(&'a self, new: &'a [Execution]) -> BoxFuture<'a, Result<Vec<Accepted>, StoreError>> {
         Box::pin(async move {
             limits::accept(QUEUE, new)?;
-            self.carry(accept::accept(Arc::clone(&self.shared), new.to_vec())).await
+            let accepted = self.carry(accept::accept(Arc::clone(&self.shared), new.to_vec())).await?;
+            self.shared.hints.tell_of(new, self.shared.clock.now());
+            Ok(accepted)
         })
     }
 
@@ -181,7 +187,10 @@ impl Queue for PostgresQueue {
     fn write<'a>(&'a self, changes: &'a [Change]) -> BoxFuture<'a, Result<Vec<Written>, StoreError>> {
         Box::pin(async move {
             limits::write(QUEUE, changes)?;
-            self.carry(write::write(Arc::clone(&self.shared), changes.to_vec())).await
+            let written = self.carry(write::write(Arc::clone(&self.shared), changes.to_vec())).await?;
+            let after = changes.iter().flat_map(|it| it.causes.iter().chain([&it.after]));
+            self.shared.hints.tell_of(after, self.shared.clock.now());
+            Ok(written)
         })
     }
 
@@ -215,6 +224,10 @@ impl Queue for PostgresQueue {
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::<LearnedClock>::clone(&self.shared.clock)
+    }
+
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.hints.heard(&self.shared.pool))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the library costs on Redis: `cargo run --release -p semel --features redis --example bench-redis`.
+//! What the library costs on Redis: `cargo xtask bench redis`.
 //!
 //! Pairs of claim and completion by 64 callers, compared with as many pairs of bare `EVALSHA` of an empty script
 //! through the same client, in turns: each turn of ours with the bare one right before it, so that what else the

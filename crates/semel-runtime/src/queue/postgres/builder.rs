@@ -4,6 +4,7 @@ use super::{
     PostgresQueue, Shared,
     damaged::Damaged,
     epochs::Epochs,
+    hints::Hints,
     schema::{self, TABLE},
     statements::Statements,
 };
@@ -90,7 +91,8 @@ impl PostgresQueueBuilder {
         drop(connection);
         let clock = Arc::new(LearnedClock::new());
         let (statements, epochs) = (Statements::new(&table), Epochs::default());
-        let shared = Shared { pool, statements, clock, epochs, damaged: Damaged::default() };
+        let hints = Hints::new(table.name("_due"));
+        let shared = Shared { pool, statements, clock, epochs, damaged: Damaged::default(), hints };
         shared.learn_time().await?;
         Ok(PostgresQueue { shared: Arc::new(shared) })
     }

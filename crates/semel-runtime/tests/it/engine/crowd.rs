@@ -43,6 +43,22 @@ fn hanging() -> Arc<Target> {
     })
 }
 
+/// Nobody looks again within half a second of having looked, unless told.
+#[tokio::test(start_paused = true)]
+async fn what_another_node_left_is_looked_for_when_it_says_so_and_by_the_clock_if_it_does_not() {
+    const HALF: Duration = Duration::from_millis(500);
+    let world = World::new(&Target::fine(), [orders()]).await;
+    world.pass(HALF / 10).await;
+    let looked = world.queue.calls(Method::Claim);
+    world.pass(HALF).await;
+    assert_eq!(world.queue.calls(Method::Claim), looked, "there was no reason to");
+    world.queue.left.notify_one();
+    world.pass(HALF / 10).await;
+    assert_eq!(world.queue.calls(Method::Claim), looked + 1, "it was told");
+    world.pass(SECOND).await;
+    assert_eq!(world.queue.calls(Method::Claim), looked + 2, "by the clock");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_function_that_hangs_does_not_slow_another() {
     let mut ends = Vec::new();

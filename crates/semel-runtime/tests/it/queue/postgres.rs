@@ -2,6 +2,7 @@
 
 mod broken_line;
 mod crowds;
+mod hints;
 mod past;
 mod tables;
 

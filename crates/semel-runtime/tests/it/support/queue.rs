@@ -39,6 +39,8 @@ pub(crate) struct SpyQueue {
     calls: Mutex<BTreeMap<Method, u32>>,
     failures: Mutex<BTreeMap<Method, (When, u32)>>,
     late: Mutex<BTreeMap<Method, Duration>>,
+    /// Another node left something that is due.
+    pub(crate) left: tokio::sync::Notify,
 }
 
 impl SpyQueue {
@@ -48,6 +50,7 @@ impl SpyQueue {
             calls: Mutex::default(),
             failures: Mutex::default(),
             late: Mutex::default(),
+            left: tokio::sync::Notify::new(),
         }
     }
 
@@ -134,5 +137,9 @@ impl Queue for SpyQueue {
 
     fn clock(&self) -> Arc<dyn Clock> {
         self.inner.clock()
+    }
+
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.left.notified())
     }
 }

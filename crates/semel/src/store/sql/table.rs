@@ -45,7 +45,12 @@ impl Table {
 
     /// The same without its schema: an index stands where its table does.
     pub fn bare(&self, suffix: &str) -> String {
-        format!("\"{}{suffix}\"", self.name)
+        format!("\"{}\"", self.name(suffix))
+    }
+
+    /// The same without quotes, for what is given as text.
+    pub fn name(&self, suffix: &str) -> String {
+        format!("{}{suffix}", self.name)
     }
 }
 
