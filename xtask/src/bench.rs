@@ -65,8 +65,5 @@ fn on_server(
 }
 
 fn example(package: &str, name: &str, arguments: &[&str]) -> Result<(), Failure> {
-    run(cargo(&["run"])
-        .args(PROFILE)
-        .args(["--package", package, "--example", name, "--"])
-        .args(arguments))
+    run(cargo(&["run"]).args(PROFILE).args(["--package", package, "--example", name, "--"]).args(arguments))
 }

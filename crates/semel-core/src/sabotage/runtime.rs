@@ -69,6 +69,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::stop::)",
     },
     Sabotage {
+        name: "unsent_counts_as_an_attempt",
+        breaks: "a call that was not sent when the runtime stopped is handed back",
+        caught_by: "package(semel-runtime) & test(engine::stop::)",
+    },
+    Sabotage {
         name: "storm_reaches_the_queue",
         breaks: "duplicates of what runs are answered from memory",
         caught_by: "package(semel-runtime) & test(engine::crowd::)",

@@ -1,6 +1,6 @@
 //! The port: what is delivered, and what came of it.
 
-use super::{Cause, guard::Target};
+use super::{Cause, Departure, guard::Target};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode,
@@ -42,6 +42,8 @@ pub struct Delivery {
     pub protocol: Protocol,
     /// Whether `102 Processing`, with nothing after it, is an answer: Pub/Sub's functions may say so.
     pub takes_processing: bool,
+    /// Whether anything of it has left.
+    pub departure: Departure,
 }
 
 impl Delivery {
@@ -55,6 +57,7 @@ impl Delivery {
             first_byte: None,
             protocol: Protocol::Negotiated,
             takes_processing: false,
+            departure: Departure::default(),
         }
     }
 }

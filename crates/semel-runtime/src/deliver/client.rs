@@ -16,6 +16,7 @@ use super::{
     Answer, BoxedAnswer, Cause, Deliver, Delivery, Protocol, Proxies, Resolve, Stage, Status, SystemResolver,
     Trouble,
     connect::{Guarded, InTime},
+    departure::{Departure, Outgoing},
     guard::{Policy, Target},
     read::read,
     trouble::chain,
@@ -29,7 +30,6 @@ use http::{
     },
     uri::Scheme,
 };
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::{
@@ -140,7 +140,7 @@ impl Default for Settings {
     }
 }
 
-type Pool = legacy::Client<InTime, Full<Bytes>>;
+type Pool = legacy::Client<InTime, Outgoing>;
 
 /// Calls functions over HTTP. Cheap to clone; clones share their connections.
 ///
@@ -209,7 +209,7 @@ impl Client {
     /// What is at a target: one `GET`, behind the same guard and within the same limits. For keys and certificates.
     pub async fn get(&self, target: Target, timeout: Duration) -> Answer {
         let until = Instant::now() + timeout;
-        let mut request = Request::new(Full::default());
+        let mut request = Request::new(Outgoing::new(Bytes::new(), Departure::default()));
         *request.uri_mut() = target.uri().clone();
         request.headers_mut().insert(USER_AGENT, AGENT);
         self.authorize(&mut request);
@@ -256,7 +256,7 @@ impl Client {
     }
 
     /// Tells a proxy who asks, where it sees the request. What goes through a tunnel must not say it to the target.
-    fn authorize(&self, request: &mut Request<Full<Bytes>>) {
+    fn authorize(&self, request: &mut Request<Outgoing>) {
         if request.uri().scheme() == Some(&Scheme::HTTP)
             && let Some(authorization) = self.proxies.to(request.uri()).and_then(|it| it.authorization())
         {
@@ -289,8 +289,8 @@ async fn follow(pool: &Pool, response: Response<Incoming>) -> Response<Incoming>
     let to = response.headers().get(LOCATION).and_then(|to| Uri::try_from(to.as_bytes()).ok());
     let Some(to) = to else { return response };
     let request =
-        Request::post(to).header(CONTENT_LENGTH, 0).body(Full::default()).expect("a URL is all it needs");
-    pool.request(request).await.unwrap_or(response)
+        Request::post(to).header(CONTENT_LENGTH, 0).body(Outgoing::new(Bytes::new(), Departure::default()));
+    pool.request(request.expect("a URL is all it needs")).await.unwrap_or(response)
 }
 
 /// What a target said before its answer.
@@ -357,9 +357,9 @@ fn build(limits: &Limits, way: InTime, protocol: Protocol) -> Pool {
         .build(way)
 }
 
-fn request(delivery: Delivery, informed: &Arc<Informed>) -> Request<Full<Bytes>> {
+fn request(delivery: Delivery, informed: &Arc<Informed>) -> Request<Outgoing> {
     let is_empty = delivery.body.is_empty();
-    let mut request = Request::new(Full::new(delivery.body));
+    let mut request = Request::new(Outgoing::new(delivery.body, delivery.departure));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = delivery.target.uri().clone();
     *request.headers_mut() = sendable(delivery.headers, is_empty);

@@ -12,6 +12,7 @@
 mod answer;
 mod client;
 mod connect;
+mod departure;
 pub mod guard;
 mod proxies;
 mod read;
@@ -22,6 +23,7 @@ mod verdict;
 
 pub use answer::{Answer, BoxedAnswer, Deliver, Delivery, Outcome, Protocol, SEMEL_OUTCOME, Stage, Status};
 pub use client::{Client, FIRST_BYTE, INFORMATIONAL_MAX, Limits, RESPONSE_BYTES_MAX, Settings};
+pub use departure::Departure;
 pub use proxies::{Proxies, UnusableProxy};
 pub use resolve::{ADDRESSES_MAX, LOOKUPS_MAX, Resolve, SystemResolver};
 pub use retry_after::RETRY_AFTER_MAX;

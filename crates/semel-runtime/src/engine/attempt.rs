@@ -5,7 +5,8 @@
 //! 3. One attempt is one call. It counts, whatever comes of it: the claim has counted it already.
 //! 4. A panic is a failed attempt, and nobody else's.
 //! 5. An attempt that is interrupted, because the runtime stops, failed: it is not made again before its lease would
-//!    have lapsed, because the function may still be at work.
+//!    have lapsed, because the function may still be at work. If nothing of its request has left, it was none: it is called
+//!    off and handed back.
 //!
 //! It does not decide when to try again: see [`semel_core::retry`].
 
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::{
     control::pause_by_runtime,
-    deliver::{Answer, Stage as Awaited},
+    deliver::{Answer, Delivery, Departure, Stage as Awaited},
     function::{Aim, Function, dispatch},
 };
 use bytes::Bytes;
@@ -125,11 +126,15 @@ async fn call(
         Err(error) => return Ended::unheard(Input::Reject { error }),
     };
     let timeout = function.policy.timeout();
+    let departure = Departure::default();
     let heard = tokio::select! {
         biased;
-        heard = caught(ask(engine, function, held, event, deadline)) => heard,
+        heard = caught(ask(engine, function, held, event, deadline, &departure)) => heard,
         () = engine.clock.sleep(timeout + GRACE) => Ok(Heard::Answer(Answer::TimedOut(Awaited::Head))),
         () = engine.raised(Stage::Interrupting) => {
+            if departure.call_off() && !is_on("unsent_counts_as_an_attempt") {
+                return Ended::unheard(Input::HandBack { delay: Duration::ZERO });
+            }
             let error = "interrupted: the runtime was stopped".to_owned();
             return Ended::unheard(Input::Fail { error, retry_after: Some(lease_left) });
         }
@@ -149,12 +154,14 @@ async fn ask(
     held: &Fenced<Execution>,
     event: Event,
     deadline: Timestamp,
+    departure: &Departure,
 ) -> Heard {
     let attempted = dispatch::attempted(held, deadline);
     let timeout = function.policy.timeout();
     match &function.aim {
         Aim::Url(target) => {
             let delivery = dispatch::delivery(function, target, &event, &attempted, engine.clock.now());
+            let delivery = Delivery { departure: departure.clone(), ..delivery };
             drop(event);
             Heard::Answer(engine.deliver.deliver(delivery).await)
         }

@@ -57,6 +57,24 @@ async fn what_is_not_finished_in_time_counts_as_an_attempt_and_is_not_made_again
     assert!(other.shutdown(SECOND).await);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_not_sent_yet_is_no_attempt_and_is_made_by_another_node_at_once() {
+    let connecting = Target::new(|delivery| async move {
+        delivery.departure.waits();
+        std::future::pending().await
+    });
+    let world = World::new(&connecting, [short()]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND).await;
+    assert!(world.runtime.shutdown(SECOND).await);
+    let stored = world.stored(id).await.value;
+    assert_eq!((stored.status(), stored.attempts), (Status::Pending, 0));
+    let other = world.node(&Target::fine(), [short()]).await;
+    world.pass(SECOND).await;
+    assert_eq!(world.status(id).await, Status::Completed);
+    assert!(other.shutdown(SECOND).await);
+}
+
 /// Semantics 4: where retry is off there is one attempt, and the function may have seen it.
 #[tokio::test(start_paused = true)]
 async fn where_retry_is_off_what_is_not_finished_in_time_is_dropped_with_its_reason() {

@@ -2,7 +2,9 @@
 
 use super::target::{Animal, Connection, GOOD, Target, check_next, client, delivery, settings, status};
 use semel_core::{BoxFuture, retry::TIMEOUT_MAX};
-use semel_runtime::deliver::{Answer, Client, Deliver as _, FIRST_BYTE, Resolve, Settings, Stage, Trouble};
+use semel_runtime::deliver::{
+    Answer, Client, Deliver as _, Delivery, FIRST_BYTE, Resolve, Settings, Stage, Trouble,
+};
 use std::{io, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{
     sync::Notify,
@@ -190,4 +192,45 @@ async fn a_delivery_that_is_given_up_frees_its_connection() {
         () = target.seen.request.notified() => {}
     }
     assert_eq!(target.seen.connections(), 2);
+}
+
+#[tokio::test]
+async fn what_has_no_connection_yet_can_be_called_off_and_what_has_left_cannot() {
+    let asked = Arc::new(Notify::new());
+    let client = Client::new(Settings { resolver: Arc::new(Hangs(Arc::clone(&asked))), ..settings() });
+    let unsent = delivery("http://orders.example.com/");
+    let departure = unsent.departure.clone();
+    assert!(!departure.call_off(), "nobody has said anything yet");
+    tokio::select! {
+        answer = client.deliver(unsent) => panic!("there is nobody to answer: {answer:?}"),
+        () = asked.notified() => assert!(departure.call_off()),
+    }
+    for body in ["{}", ""] {
+        let target = Target::first(hangs).await;
+        let sent = Delivery { body: body.into(), ..target.delivery() };
+        let departure = sent.departure.clone();
+        tokio::select! {
+            answer = client.deliver(sent) => panic!("it hangs: {answer:?}"),
+            () = target.seen.request.notified() => assert!(!departure.call_off(), "it was seen: {body:?}"),
+        }
+    }
+}
+
+/// The pool has a connection, and the request that was called off is found out before it is sent.
+#[tokio::test]
+async fn what_was_called_off_does_not_leave_and_without_a_body_nothing_can_be() {
+    let (client, target) = (client(), Target::good().await);
+    for (body, can_be) in [("{}", true), ("", false)] {
+        check_next(&client, &target).await;
+        let delivery = Delivery { body: body.into(), ..target.delivery() };
+        let (departure, before) = (delivery.departure.clone(), target.seen.requests());
+        let mut delivering = client.deliver(delivery);
+        // Polled once, it is on its way to its connection, and not in it.
+        let first = std::future::poll_fn(|context| std::task::Poll::Ready(delivering.as_mut().poll(context)));
+        assert!(first.await.is_pending());
+        assert_eq!(departure.call_off(), can_be, "{body:?}");
+        let answer = delivering.await;
+        assert_eq!(matches!(answer, Answer::Status(_)), !can_be, "{body:?}: {answer:?}");
+        assert_eq!(target.seen.requests() == before, can_be, "{body:?}");
+    }
 }
