@@ -224,6 +224,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-events::it) & test(/^cloudevents::/)",
     },
     Sabotage {
+        name: "proxies_unguarded",
+        breaks: "the guard stands before a proxy, too",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::proxied::/)",
+    },
+    Sabotage {
         name: "addresses_checked_at_configuration_only",
         breaks: "every address is checked when a connection is made",
         caught_by: "binary_id(semel-runtime::it) & test(/^zoo::guard::/)",

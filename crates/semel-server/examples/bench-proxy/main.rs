@@ -9,6 +9,7 @@ mod load;
 mod upstream;
 
 use load::{Load, measure};
+use mimalloc::MiMalloc;
 use semel::Once;
 use semel_server::{
     bench::forward,
@@ -18,6 +19,10 @@ use semel_server::{
 };
 use std::{error::Error, net::SocketAddr, time::Duration};
 use tokio::runtime::{Builder, Runtime};
+
+/// As the program has it; all others here have the same.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The name of the proxies' threads.
 const BETWEEN: &str = "between";

@@ -17,7 +17,7 @@ use http::{
 };
 use semel::http::IDEMPOTENCY_REPLAYED;
 use semel_core::sabotage;
-use std::{fmt::Write as _, net::IpAddr};
+use std::net::IpAddr;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -26,6 +26,9 @@ const FORWARDED: HeaderName = header::FORWARDED;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// What is spoken before the proxy.
+const PROTO: HeaderValue = HeaderValue::from_static("http");
 
 /// What belongs to one connection, whether `Connection` names it or not.
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -51,6 +54,10 @@ pub(super) fn strip_own(headers: &mut HeaderMap) {
 
 /// Takes off what belongs to one connection.
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    // Most have none, which is found out faster than each of them is looked for.
+    if !headers.keys().any(|it| HOP_BY_HOP.contains(it)) {
+        return;
+    }
     let takes_trailers = tokens(headers, &TE).any(|it| it.eq_ignore_ascii_case("trailers"));
     if headers.contains_key(CONNECTION) && !sabotage::is_on("proxy_forwards_connection_headers") {
         let named: Vec<HeaderName> = tokens(headers, &CONNECTION).filter_map(|it| it.parse().ok()).collect();
@@ -99,34 +106,47 @@ pub(super) struct CalledBy<'a> {
 
 /// Says whom the proxy was called by.
 pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
-    if !by.is_trusted && !sabotage::is_on("proxy_trusts_client_forwarded") {
-        for name in [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO] {
-            headers.remove(name);
-        }
-    }
     let peer = by.peer.to_canonical();
-    append_to_list(headers, &X_FORWARDED_FOR, &peer.to_string());
-    append_to_list(headers, &FORWARDED, &forwarded(peer, by.host));
-    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
-    if let Some(host) = by.host {
-        headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
+    let is_v6 = peer.is_ipv6();
+    let peer = peer.to_string();
+    let element = forwarded(&peer, is_v6, by.host);
+    if by.is_trusted || sabotage::is_on("proxy_trusts_client_forwarded") {
+        append_to_list(headers, &X_FORWARDED_FOR, &peer);
+        append_to_list(headers, &FORWARDED, &element);
+        headers.entry(X_FORWARDED_PROTO).or_insert(PROTO);
+        if let Some(host) = by.host {
+            headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
+        }
+        return;
     }
+    // These take the place of whatever the client said.
+    set(headers, X_FORWARDED_FOR, peer.into());
+    set(headers, FORWARDED, element.into());
+    headers.insert(X_FORWARDED_PROTO, PROTO);
+    match by.host {
+        Some(host) => headers.insert(X_FORWARDED_HOST, host.clone()),
+        None => headers.remove(X_FORWARDED_HOST),
+    };
 }
 
 /// An element of `Forwarded` (RFC 7239).
-fn forwarded(peer: IpAddr, host: Option<&HeaderValue>) -> String {
-    let mut element = String::with_capacity(64);
-    // Nothing fails to be written to a string.
-    let _ = match peer {
-        IpAddr::V4(peer) => write!(element, "for={peer}"),
-        IpAddr::V6(peer) => write!(element, "for=\"[{peer}]\""),
-    };
+fn forwarded(peer: &str, is_v6: bool, host: Option<&HeaderValue>) -> String {
+    let mut element = String::with_capacity(96);
+    element.extend(if is_v6 { ["for=\"[", peer, "]\""] } else { ["for=", peer, ""] });
     if let Some(host) = host.and_then(|it| it.to_str().ok()) {
         // A host contains no quotes and no backslashes.
         element.extend([";host=\"", host, "\""]);
     }
     element.push_str(";proto=http");
     element
+}
+
+/// Says this, and no more. What cannot be said is not.
+fn set(headers: &mut HeaderMap, name: HeaderName, value: Bytes) {
+    match HeaderValue::from_maybe_shared(value) {
+        Ok(value) => headers.insert(name, value),
+        Err(_) => headers.remove(name),
+    };
 }
 
 /// Adds to a list, all in one header.
@@ -137,9 +157,7 @@ fn append_to_list(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
         list.extend_from_slice(b", ");
     }
     list.extend_from_slice(element.as_bytes());
-    if let Ok(list) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
-        headers.insert(name, list);
-    }
+    set(headers, name.clone(), list.into());
 }
 
 /// Adds this proxy to those that a message came through.
