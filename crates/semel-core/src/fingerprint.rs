@@ -17,6 +17,7 @@ mod json;
 
 pub use json::{JSON_DEPTH_MAX, NotJson};
 
+use crate::hex::Hex;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -107,8 +108,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}:", self.version)?;
-        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "v{}:{}", self.version, Hex::of(&self.hash).as_str())
     }
 }
 

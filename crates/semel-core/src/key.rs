@@ -12,7 +12,7 @@
 
 mod parts;
 
-use crate::sabotage::is_on;
+use crate::{hex::Hex, sabotage::is_on};
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
@@ -104,7 +104,7 @@ impl Identity {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(Hex::of(&self.0).as_str())
     }
 }
 

@@ -12,6 +12,7 @@ pub mod call;
 pub mod execution;
 pub mod fence;
 pub mod fingerprint;
+pub mod hex;
 pub mod key;
 pub mod queue;
 pub mod record;

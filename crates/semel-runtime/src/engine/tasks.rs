@@ -27,7 +27,8 @@ impl Tasks {
         if let Some(set) = set.as_mut() {
             // Those that ended are let go of here, so that they cost nothing.
             while set.try_join_next().is_some() {}
-            set.spawn_on(task, &self.handle);
+            // A task is moved several times until it is in its place, and once more when it ends: its box is small.
+            set.spawn_on(Box::pin(task), &self.handle);
         }
     }
 

@@ -11,7 +11,7 @@ use super::problems::{self, KEY_MISSING, MISMATCH, NO_FUNCTION};
 use crate::log::moment;
 use http::StatusCode;
 use semel::http::{Problem, ProblemBase};
-use semel_core::{record::Status, time::Timestamp};
+use semel_core::{hex::Hex, record::Status, time::Timestamp};
 use semel_events::event::Event;
 use semel_runtime::{Entry, Receipt, Taken};
 use std::time::{Duration, UNIX_EPOCH};
@@ -111,7 +111,9 @@ pub(super) fn write_refused(body: &mut Vec<u8>, problem: &Problem, base: &Proble
 fn write_taken(body: &mut Vec<u8>, taken: &Taken) {
     body.extend_from_slice(br#"{"function":"#);
     quote(body, &taken.function);
-    body.extend_from_slice(format!(r#","execution":"{}""#, taken.id).as_bytes());
+    body.extend_from_slice(br#","execution":""#);
+    body.extend_from_slice(Hex::of(taken.id.identity().as_bytes()).as_str().as_bytes());
+    body.push(b'"');
     match taken.entry {
         Entry::New => body.extend_from_slice(br#","duplicate":false}"#),
         Entry::Duplicate { status, since } => write_original(body, status, since, ""),

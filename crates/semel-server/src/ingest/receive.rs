@@ -170,11 +170,12 @@ impl Ingest {
         })?;
         match (received, source.mode) {
             (Received::One(event), Mode::Async) => self.one(source, headers, &event, noted).await,
-            (Received::One(event), Mode::Sync) => self.called(source, headers, &event, noted).await,
+            // What is less frequent is boxed, and takes no room in the future of the rest.
+            (Received::One(event), Mode::Sync) => Box::pin(self.called(source, headers, &event, noted)).await,
             // Nobody could say with one status what became of several.
-            (Received::Batch(items), _) => self.batch(source, headers, items, noted).await,
+            (Received::Batch(items), _) => Box::pin(self.batch(source, headers, items, noted)).await,
             (Received::Subscription(subscription), _) => {
-                subscription::answer(source, &subscription).await.ok_or(Refusal::Unknown)
+                Box::pin(subscription::answer(source, &subscription)).await.ok_or(Refusal::Unknown)
             }
             (Received::Nothing, _) => Ok(json(StatusCode::OK, b"{\"events\":[]}".to_vec())),
         }

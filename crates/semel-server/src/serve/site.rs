@@ -115,7 +115,8 @@ impl Inside {
         let response = match place {
             Place::Events => return self.ingest.answer(None, request).await,
             Place::Source(name) => return self.ingest.answer(Some(name), request).await,
-            Place::Api => self.api.answer(request).await,
+            // Boxed, so that events, of which there are most, do not carry room for it.
+            Place::Api => Box::pin(self.api.answer(request)).await,
             Place::Nowhere => told(&NOT_FOUND, &self.problems),
             Place::Health | Place::Ready | Place::Version | Place::Metrics
                 if !matches!(*request.method(), Method::GET | Method::HEAD) =>
@@ -125,9 +126,9 @@ impl Inside {
                 response
             }
             Place::Health => Health::healthy(),
-            Place::Ready => self.health.ready().await,
+            Place::Ready => Box::pin(self.health.ready()).await,
             Place::Version => Health::version(),
-            Place::Metrics => metrics(&self.ingest, &self.foundation).await,
+            Place::Metrics => Box::pin(metrics(&self.ingest, &self.foundation)).await,
         };
         (response, Noted::default())
     }

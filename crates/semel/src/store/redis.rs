@@ -47,6 +47,7 @@ use script::{Request, server_time};
 use semel_core::{
     BoxFuture,
     fence::Fence,
+    hex::Hex,
     key::Key,
     record::{Record, Stored},
     store::{Store, StoreError, Swap},
@@ -125,14 +126,8 @@ impl RedisStore {
     }
 
     fn name_bytes(&self, key: &Key) -> Vec<u8> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut identity = [0; 64];
-        // As its `Display` would, in a tenth of the time.
-        for (digits, byte) in identity.chunks_exact_mut(2).zip(key.identity().as_bytes()) {
-            digits[0] = DIGITS[usize::from(byte >> 4)];
-            digits[1] = DIGITS[usize::from(byte & 15)];
-        }
-        [self.prefix.as_bytes(), b":{", &identity, b"}"].concat()
+        let identity = Hex::of(key.identity().as_bytes());
+        [self.prefix.as_bytes(), b":{", identity.as_str().as_bytes(), b"}"].concat()
     }
 
     async fn ask_time(&self) -> Result<(), StoreError> {

@@ -14,6 +14,7 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
 use semel_core::sabotage::is_on;
+use std::borrow::Cow;
 
 /// Longest value of an attribute's header, in bytes: three for each byte of the longest extension, and two quotes.
 pub const HEADER_BYTES_MAX: usize = 3 * crate::event::EXTENSION_BYTES_MAX + 2;
@@ -36,8 +37,12 @@ pub fn read_binary(headers: &HeaderMap, body: &Bytes) -> Result<Event, ReadError
     );
     for name in headers.keys() {
         let Some(short) = name.as_str().strip_prefix(PREFIX) else { continue };
+        let named = Attribute::named(short);
+        if let Attribute::SpecVersion | Attribute::Id | Attribute::Source | Attribute::Type = named {
+            continue;
+        }
         let Some(value) = attribute(headers, name.as_str())? else { continue };
-        event = match Attribute::named(short) {
+        event = match named {
             Attribute::SpecVersion | Attribute::Id | Attribute::Source | Attribute::Type => event,
             Attribute::DataContentType => return Err(ReadError::ContentTypeHeader),
             Attribute::Subject => event.subject(value),
@@ -70,12 +75,12 @@ fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, ReadErro
 fn decoded(value: &[u8]) -> Option<String> {
     (value.len() <= HEADER_BYTES_MAX).then_some(())?;
     let value = match value.trim_ascii() {
-        [b'"', quoted @ .., b'"'] => unquoted(quoted)?,
-        plain => plain.to_vec(),
+        [b'"', quoted @ .., b'"'] => unquoted(quoted)?.into(),
+        plain => Cow::Borrowed(plain),
     };
-    let once = percent_decoded(&value);
-    let bytes = if is_on("events_header_decoded_twice") { percent_decoded(&once) } else { once };
-    String::from_utf8(bytes).ok()
+    let once = percent_decoded(value);
+    let bytes = if is_on("events_header_decoded_twice") { percent_decoded(once) } else { once };
+    String::from_utf8(bytes.into_owned()).ok()
 }
 
 /// What stands between quotes, without the backslashes that protect its characters.
@@ -92,10 +97,13 @@ fn unquoted(quoted: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-fn percent_decoded(text: &[u8]) -> Vec<u8> {
+fn percent_decoded(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if !text.contains(&b'%') {
+        return text;
+    }
     let digit = |it: u8| (it as char).to_digit(16).map(|it| it as u8);
     let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
+    let mut rest = &*text;
     while let Some((byte, tail)) = rest.split_first() {
         let escaped = match tail {
             [high, low, tail @ ..] if *byte == b'%' => digit(*high).zip(digit(*low)).map(|it| (it, tail)),
@@ -109,7 +117,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
             rest = tail;
         }
     }
-    plain
+    plain.into()
 }
 
 impl Event {
@@ -146,7 +154,10 @@ impl Event {
 /// Percent-encodes all but printable ASCII, and of that the space, `"` and `%`.
 fn encoded(value: &str) -> HeaderValue {
     let is_plain = |it: u8| it.is_ascii_graphic() && it != b'"' && it != b'%';
-    let mut text = Vec::with_capacity(value.len());
+    if value.bytes().all(is_plain) {
+        return HeaderValue::from_str(value).expect("printable ASCII is a header's value");
+    }
+    let mut text = Vec::with_capacity(3 * value.len());
     for byte in value.bytes() {
         if is_plain(byte) {
             text.push(byte);
