@@ -23,6 +23,8 @@ use std::fmt;
 
 /// The rules of today.
 const VERSION: u8 = 1;
+/// Members of so many bytes are put in order without a second buffer.
+const ORDERED_BYTES: usize = 1024;
 
 /// What kind of payload was hashed; its byte goes first, so that the kinds never meet.
 #[derive(Clone, Copy)]
@@ -31,6 +33,11 @@ enum Domain {
     Json = 2,
     Parts = 3,
     PartsAndJson = 4,
+}
+
+/// A buffer for so many bytes and a JSON text after them, with room to put the members of a small object in order.
+fn room_for(length: usize, text: &[u8]) -> Vec<u8> {
+    Vec::with_capacity(length + text.len() + text.len().min(ORDERED_BYTES))
 }
 
 /// Hash of a canonical payload, with the version of the rules that made it canonical.
@@ -68,7 +75,7 @@ impl Fingerprint {
 
     /// Of a JSON text, whatever the order of its members and the space between its tokens.
     pub fn of_json(text: &[u8]) -> Result<Self, NotJson> {
-        Ok(Self::hashed(Domain::Json, &json::canonical(text)?))
+        Self::of_canonical(Domain::Json, &mut room_for(0, text), text)
     }
 
     fn hashed(domain: Domain, canonical: &[u8]) -> Self {
@@ -76,18 +83,46 @@ impl Fingerprint {
         Self { version: VERSION, hash: hash.into() }
     }
 
-    /// Of several byte strings in a row, and of a JSON text after them, if there is one. None of them is copied.
+    /// Of several byte strings in a row, and of a JSON text after them, if there is one. Without one, none of them is copied.
     ///
     /// The caller sees to it that they do not run into each other: by lengths in front of them, for instance.
     pub fn of_parts(parts: &[&[u8]], json: Option<&[u8]>) -> Result<Self, NotJson> {
-        let canonical = json.map(json::canonical).transpose()?;
-        let domain = if json.is_some() { Domain::PartsAndJson } else { Domain::Parts };
-        let mut hash = Sha256::new().chain_update([domain as u8]);
+        if let Some(text) = json {
+            let mut head = room_for(parts.iter().map(|it| it.len()).sum(), text);
+            for part in parts {
+                head.extend_from_slice(part);
+            }
+            return Self::of_canonical(Domain::PartsAndJson, &mut head, text);
+        }
+        let mut hash = Sha256::new().chain_update([Domain::Parts as u8]);
         for part in parts {
             hash.update(part);
         }
-        hash.update(canonical.unwrap_or_default());
         Ok(Self { version: VERSION, hash: hash.finalize().into() })
+    }
+
+    /// As [`Fingerprint::of_parts`], of one byte string and a JSON text. The buffer is used to put them together, and is
+    /// given back as it was: one with room for the text, and for that of its members again, costs no allocation.
+    ///
+    /// ```
+    /// use semel_core::fingerprint::Fingerprint;
+    /// let (mut head, json) = (b"POST /orders".to_vec(), br#"{"id": 7}"#);
+    /// let one = Fingerprint::of_head_and_json(&mut head, json)?;
+    /// assert_eq!(one, Fingerprint::of_parts(&[b"POST /orders"], Some(json))?);
+    /// # Ok::<(), semel_core::fingerprint::NotJson>(())
+    /// ```
+    pub fn of_head_and_json(head: &mut Vec<u8>, text: &[u8]) -> Result<Self, NotJson> {
+        Self::of_canonical(Domain::PartsAndJson, head, text)
+    }
+
+    /// Of the canonical form of a JSON text, after what stands in the buffer, which is given back as it was.
+    fn of_canonical(domain: Domain, head: &mut Vec<u8>, text: &[u8]) -> Result<Self, NotJson> {
+        let length = head.len();
+        let (whole, written) = json::canonical_after(std::mem::take(head), text);
+        *head = whole;
+        let hashed = written.map(|()| Self::hashed(domain, head));
+        head.truncate(length);
+        hashed
     }
 
     /// One that was taken apart by [`Fingerprint::version`] and [`Fingerprint::hash`].

@@ -12,7 +12,7 @@
 
 mod parts;
 
-use crate::{hex::Hex, sabotage::is_on};
+use crate::{hex::Hex, sabotage::is_on, scan::is_printable};
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
@@ -203,8 +203,7 @@ impl Key {
         append_list(&mut preimage, scope, Field::Scope, SCOPE_BYTES_MAX)?;
         let id_start = preimage.len();
         append_list(&mut preimage, id, Field::Id, ID_BYTES_MAX)?;
-        let effect_start = preimage.len();
-        Ok(Self::hashed(preimage, id_start, effect_start))
+        Ok(Self::hashed(&preimage, id_start, preimage.len()))
     }
 
     /// The key of an effect below this one. An effect of an effect stands below that.
@@ -216,11 +215,11 @@ impl Key {
         if preimage.len() - usize::from(self.starts.1) > EFFECT_PATH_BYTES_MAX {
             return Err(KeyError { field: Field::Effect, fault: Fault::TooLong(EFFECT_PATH_BYTES_MAX) });
         }
-        Ok(Self::hashed(preimage, self.starts.0.into(), self.starts.1.into()))
+        Ok(Self::hashed(&preimage, self.starts.0.into(), self.starts.1.into()))
     }
 
-    fn hashed(preimage: Vec<u8>, id_start: usize, effect_start: usize) -> Self {
-        let identity = Identity(Sha256::digest(&preimage).into());
+    fn hashed(preimage: &[u8], id_start: usize, effect_start: usize) -> Self {
+        let identity = Identity(Sha256::digest(preimage).into());
         Self { preimage: preimage.into(), starts: (id_start as u16, effect_start as u16), identity }
     }
 
@@ -253,9 +252,9 @@ impl Key {
             rest = tail;
         }
         match starts[..] {
-            [_, id] => Ok(Self::hashed(bytes.to_vec(), id, bytes.len())),
+            [_, id] => Ok(Self::hashed(bytes, id, bytes.len())),
             [_, id, effect, ..] if bytes.len() - effect <= EFFECT_PATH_BYTES_MAX => {
-                Ok(Self::hashed(bytes.to_vec(), id, effect))
+                Ok(Self::hashed(bytes, id, effect))
             }
             [..] => Err(malformed),
         }
@@ -275,7 +274,7 @@ impl Key {
         loop {
             let (_, rest) = split_list(&self.preimage[start..])?;
             if rest.is_empty() {
-                let above = self.preimage[..start].to_vec();
+                let above = &self.preimage[..start];
                 return Some(Self::hashed(above, self.starts.0.into(), self.starts.1.into()));
             }
             start = self.preimage.len() - rest.len();
@@ -365,11 +364,13 @@ fn append_list<'a>(
         if bytes > bytes_max {
             return fault(Fault::TooLong(bytes_max));
         }
-        preimage.push(tag);
-        if !is_on("key_parts_without_lengths") {
-            preimage.extend((content.len() as u16).to_be_bytes());
+        let [high, low] = (content.len() as u16).to_be_bytes();
+        if is_on("key_parts_without_lengths") {
+            preimage.push(tag);
+        } else {
+            preimage.extend_from_slice(&[tag, high, low]);
         }
-        preimage.extend(content);
+        preimage.extend_from_slice(content);
     }
     Ok(())
 }
@@ -387,7 +388,7 @@ fn is_blank(text: &str) -> bool {
 
 /// Whether there is a control character in a text.
 fn has_control(text: &str) -> bool {
-    !text.bytes().all(|it| matches!(it, b' '..=b'~')) && text.chars().any(char::is_control)
+    !is_printable(text.as_bytes()) && text.chars().any(char::is_control)
 }
 
 /// A big-endian two's complement number without the leading bytes that only repeat its sign.

@@ -18,6 +18,7 @@ pub mod queue;
 pub mod record;
 pub mod retry;
 pub mod sabotage;
+pub mod scan;
 pub mod store;
 pub mod time;
 pub mod wire;

@@ -67,6 +67,13 @@ pub trait Clock: Send + Sync + 'static {
     /// Time since some fixed moment that never jumps: what a holder measures its own lease by.
     fn monotonic(&self) -> Duration;
 
+    /// Both of one moment. To read a clock takes long: one that can tell both by one reading does.
+    fn both(&self) -> (Timestamp, Duration) {
+        // In this order: a holder that is paused in between takes its lease for older than the store does.
+        let monotonic = self.monotonic();
+        (self.now(), monotonic)
+    }
+
     /// Resolves when [`Clock::monotonic`] has advanced by this much.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }

@@ -302,23 +302,23 @@ impl Call {
     /// # Ok::<(), semel::Error>(()) }).unwrap();
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    // Not an `async fn`: that the future is `Send` is boxed here, so that users' compilers need not find out.
+    // That it is `Send` is promised here, so that users' compilers need not find out.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
     pub fn begin(self) -> impl Future<Output = Result<Begin, Error>> + Send {
-        self.answered()
-    }
-
-    async fn answered(self) -> Result<Begin, Error> {
-        let (key, call) = self.described()?;
-        let driver = &self.once.driver;
-        let (scope, since) = (driver.store.scope(&key), driver.clock.monotonic());
-        match self.claim(&key, &call, since).await {
-            Ok(claimed) => {
-                let (waited, took) = (claimed.waited, claimed.at.saturating_sub(since));
-                let begin = self.begun(key, claimed, scope.clone());
-                Observed::answered(&scope, begin.key(), begin.answer(), waited, took);
-                Ok(begin)
+        async move {
+            let (key, call) = self.described()?;
+            let driver = &self.once.driver;
+            let scope = driver.store.scope(&key);
+            let (now, since) = driver.clock.both();
+            match self.claim(&key, &call, (now, since)).await {
+                Ok(claimed) => {
+                    let (waited, took) = (claimed.waited, claimed.at.saturating_sub(since));
+                    let begin = self.begun(key, claimed, scope.clone());
+                    Observed::answered(&scope, begin.key(), begin.answer(), waited, took);
+                    Ok(begin)
+                }
+                Err(error) => self.not_begun(key, &call, error, &scope, since),
             }
-            Err(error) => self.not_begun(key, &call, error, &scope, since),
         }
     }
 
@@ -343,14 +343,22 @@ impl Call {
     }
 
     /// Claims, and waits where that is the policy; also tells whether it waited.
-    async fn claim(&self, key: &Key, call: &call::Call, since: Duration) -> Result<Claimed, Error> {
-        let driver = &self.once.driver;
-        let (claim, at) = driver.claim(key, call, &self.terms, since, None).await?;
-        let (Claim::Busy { until }, OnBusy::Wait { max }) = (&claim, self.on_busy) else {
-            return Ok(Claimed { claim, waited: false, at });
-        };
-        let claim = boxed(self.wait(key, call, *until, at + max)).await?;
-        Ok(Claimed { claim, waited: true, at: driver.clock.monotonic() })
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
+    fn claim<'a>(
+        &'a self,
+        key: &'a Key,
+        call: &'a call::Call,
+        at: (Timestamp, Duration),
+    ) -> impl Future<Output = Result<Claimed, Error>> + Send + use<'a> {
+        async move {
+            let driver = &self.once.driver;
+            let (claim, at) = driver.claim(key, call, &self.terms, at).await?;
+            let (Claim::Busy { until }, OnBusy::Wait { max }) = (&claim, self.on_busy) else {
+                return Ok(Claimed { claim, waited: false, at });
+            };
+            let claim = boxed(self.wait(key, call, *until, at + max)).await?;
+            Ok(Claimed { claim, waited: true, at: driver.clock.monotonic() })
+        }
     }
 
     async fn wait(
@@ -370,7 +378,7 @@ impl Call {
         loop {
             let news = waiter.news(&*driver.clock, give_up_at, look, is_busy).await?;
             let Some(found) = news else { return Ok(Claim::Busy { until: busy_until }) };
-            match driver.claim(key, call, &self.terms, driver.clock.monotonic(), found).await? {
+            match driver.claim_over(key, call, &self.terms, driver.clock.monotonic(), found).await? {
                 (Claim::Busy { until }, _) => busy_until = until,
                 (claim, _) => return Ok(claim),
             }

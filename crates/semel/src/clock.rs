@@ -96,7 +96,12 @@ fn millis(duration: Duration) -> u64 {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.anchor.wall + self.monotonic()
+        self.both().0
+    }
+
+    fn both(&self) -> (Timestamp, Duration) {
+        let monotonic = self.monotonic();
+        (self.anchor.wall + monotonic, monotonic)
     }
 
     fn monotonic(&self) -> Duration {

@@ -51,6 +51,7 @@ pub(crate) fn body_of<T: Serialize + ?Sized>(value: &T, keeping: &Keeping<'_>) -
 }
 
 /// A result that is bytes already, with room for the codec in front, so that a small one needs no second buffer.
+#[derive(Default)]
 pub(crate) struct Encoded(Vec<u8>);
 
 impl Encoded {

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     observe::{Observed, Request},
     once::Defaults,
-    race::{Within, within},
+    race::{Within, boxed, within},
     seal::Seal,
     wait::Waits,
 };
@@ -97,9 +97,46 @@ pub(crate) enum Written {
 }
 
 impl Driver {
-    /// Claims the key for this call at `since`, on the monotonic clock, starting from what was found there, if somebody
-    /// looked. Also tells when the answer was there: to read a clock takes longer than most of what is done in between.
-    pub(crate) async fn claim(
+    /// Claims the key for this call at this moment, told by both clocks. Also tells when the answer was there: to read a
+    /// clock takes longer than most of what is done in between.
+    // What happens rarely is boxed.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
+    pub(crate) fn claim<'a>(
+        &'a self,
+        key: &'a Key,
+        call: &'a Call,
+        terms: &'a Terms,
+        (now, since): (Timestamp, Duration),
+    ) -> impl Future<Output = Result<(Claim, Duration), Error>> + Send + use<'a> {
+        async move {
+            let Decision::Run { expected, record, entry } = call::begin(now, None, call, terms) else {
+                unreachable!("where nothing was found, the call is run")
+            };
+            let (swapped, at) = self.swap(key, expected, &record, since, since + terms.lease / 3).await;
+            // Nothing of this is kept while it goes on elsewhere.
+            let going_on = match swapped {
+                Ok(Swap::Won(fence)) => {
+                    return Ok((Claim::Won(Won { fence, record, entry, at: since }), at));
+                }
+                Ok(Swap::Lost(found)) => {
+                    let now = self.clock.now();
+                    match call::begin(now, found.as_ref(), call, terms) {
+                        Decision::Replay(_) => return Ok((replayed(found, now), at)),
+                        Decision::Busy { until } => return Ok((Claim::Busy { until }, at)),
+                        Decision::Mismatch => return Ok((Claim::Mismatch, at)),
+                        Decision::Run { .. } | Decision::Report { .. } => {
+                            boxed(self.claim_over(key, call, terms, at, found))
+                        }
+                    }
+                }
+                Err(error) => return Err(Error::store(Some(key.clone()), error)),
+            };
+            going_on.await
+        }
+    }
+
+    /// As [`Driver::claim`], by whoever knows what stands under the key.
+    pub(crate) async fn claim_over(
         &self,
         key: &Key,
         call: &Call,
@@ -109,15 +146,12 @@ impl Driver {
     ) -> Result<(Claim, Duration), Error> {
         let until = since + terms.lease / 3;
         let mut at = since;
-        for _ in 0..SWAPS_MAX {
+        for _ in 1..SWAPS_MAX {
             let now = self.clock.now();
             let (expected, record, entry) = match call::begin(now, found.as_ref(), call, terms) {
                 Decision::Run { expected, record, entry } => (expected, record, Some(entry)),
                 Decision::Report { expected, record } => (Some(expected), record, None),
-                Decision::Replay(_) => {
-                    let stored = found.expect("what is replayed was found");
-                    return Ok((Claim::Replay { stored, now }, at));
-                }
+                Decision::Replay(_) => return Ok((replayed(found, now), at)),
                 Decision::Busy { until } => return Ok((Claim::Busy { until }, at)),
                 Decision::Mismatch => return Ok((Claim::Mismatch, at)),
             };
@@ -148,25 +182,28 @@ impl Driver {
     }
 
     /// Swaps, again where the reply was lost: a stored record equal to ours is ours. Also tells when the reply was there.
-    async fn swap(
-        &self,
-        key: &Key,
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
         expected: Option<Fence>,
-        record: &Record,
+        record: &'a Record,
         mut at: Duration,
         until: Duration,
-    ) -> (Result<Swap, StoreError>, Duration) {
-        let mut sends = 0;
-        loop {
-            sends += 1;
-            let (result, replied_at) = self.send(key, expected, record, at, until).await;
-            at = replied_at;
-            match result {
-                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => {
-                    return (Ok(Swap::Won(it.fence)), at);
+    ) -> impl Future<Output = (Result<Swap, StoreError>, Duration)> + Send + use<'a> {
+        async move {
+            let mut sends = 0;
+            loop {
+                sends += 1;
+                let (result, replied_at) = self.send(key, expected, record, at, until).await;
+                at = replied_at;
+                match result {
+                    Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => {
+                        return (Ok(Swap::Won(it.fence)), at);
+                    }
+                    Err(error) if error.is_transient() && sends < SENDS_MAX && at < until => {}
+                    result => return (result, at),
                 }
-                Err(error) if error.is_transient() && sends < SENDS_MAX && at < until => {}
-                result => return (result, at),
             }
         }
     }
@@ -190,23 +227,41 @@ impl Driver {
     }
 
     /// As [`Driver::write`], which is begun at `at`, on the monotonic clock; tells when it was over.
-    pub(crate) async fn write_since(&self, mut at: Duration, write: Write<'_>) -> (Written, Duration) {
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
+    pub(crate) fn write_since<'a>(
+        &'a self,
+        at: Duration,
+        write: Write<'a>,
+    ) -> impl Future<Output = (Written, Duration)> + Send + use<'a> {
+        async move {
+            let sent = self.send(write.key, write.expected, write.record, at, write.until).await;
+            let going_on = match sent {
+                (Ok(Swap::Won(fence)), at) => return (Written::Won(fence), at),
+                (result, at) => boxed(self.write_on(result, at, write)),
+            };
+            going_on.await
+        }
+    }
+
+    /// Goes on with a write that was not simply won.
+    async fn write_on(
+        &self,
+        mut result: Result<Swap, StoreError>,
+        mut at: Duration,
+        write: Write<'_>,
+    ) -> (Written, Duration) {
         let Write { key, mut expected, record, in_doubt, until } = write;
         let mut pause = PAUSE_MIN;
         let mut bare = None;
         loop {
-            let record = bare.as_ref().unwrap_or(record);
-            let (result, replied_at) = self.send(key, expected, record, at, until).await;
-            at = replied_at;
+            let sent = bare.as_ref().unwrap_or(record);
             match result {
                 Ok(Swap::Won(fence)) => return (Written::Won(fence), at),
-                Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => {
-                    return (Written::Won(it.fence), at);
-                }
+                Ok(Swap::Lost(Some(it))) if is_own(&it.record, sent) => return (Written::Won(it.fence), at),
                 Ok(Swap::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
                 Ok(Swap::Lost(_)) => return (Written::Superseded, at),
-                Err(error) if error.kind() == StoreErrorKind::Refused && has_body(record) => {
-                    bare = Some(without_body(record));
+                Err(error) if error.kind() == StoreErrorKind::Refused && has_body(sent) => {
+                    bare = Some(without_body(sent));
                 }
                 Err(error) if is_pointless(&error, at, until) => return (Written::Unconfirmed(error), at),
                 Err(_) => {
@@ -215,6 +270,7 @@ impl Driver {
                     at = self.clock.monotonic();
                 }
             }
+            (result, at) = self.send(key, expected, bare.as_ref().unwrap_or(record), at, until).await;
         }
     }
 
@@ -248,6 +304,11 @@ impl Future for Sending<'_> {
         let replied = ready!(Pin::new(&mut self.swap).poll(context));
         Poll::Ready(replied.unwrap_or_else(|| (Err(silent()), self.clock.monotonic())))
     }
+}
+
+/// What was found is what came of the call.
+fn replayed(found: Option<Stored>, now: Timestamp) -> Claim {
+    Claim::Replay { stored: found.expect("what is replayed was found"), now }
 }
 
 /// Whether there is nothing to be had from trying again.

@@ -24,7 +24,7 @@ use semel_core::{
     time::Timestamp,
 };
 use serde::Serialize;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 impl Lease {
     /// The call took effect, with this result.
@@ -33,9 +33,9 @@ impl Lease {
         self,
         result: &T,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
-        let now = self.now();
+        let (now, since) = self.both();
         let body = codec::body_of(result, &self.keeping(now));
-        self.complete_with(now, body)
+        self.complete_with(now, since, body)
     }
 
     /// The call took effect, with these bytes as its result.
@@ -45,19 +45,24 @@ impl Lease {
 
     /// As [`Lease::complete_bytes`], with a result that has the room in front which its codec needs.
     pub(crate) fn complete_encoded(self, result: Encoded) -> impl Future<Output = Result<(), Error>> + Send {
-        let now = self.now();
+        let (now, since) = self.both();
         let body = result.into_body(&self.keeping(now));
-        self.complete_with(now, body)
+        self.complete_with(now, since, body)
     }
 
-    fn complete_with(self, now: Timestamp, body: Body) -> impl Future<Output = Result<(), Error>> + Send {
+    fn complete_with(
+        self,
+        now: Timestamp,
+        since: Duration,
+        body: Body,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
         let is_rerun = sabotage::is_on("oversized_result_reruns") && matches!(body, Body::NotKept { .. });
         let record = if is_rerun {
             call::release(now, &self.state().record, None)
         } else {
             call::complete(now, &self.state().record, body, &self.inner.granted.terms)
         };
-        self.finish(record)
+        self.finish(record, since)
     }
 
     /// The call failed for good: duplicates get this error.
@@ -72,8 +77,9 @@ impl Lease {
 
     async fn fail_for(self, reason: Reason, error: String) -> Result<(), Error> {
         let said = self.said(error);
-        let record = call::fail(self.now(), &self.state().record, reason, said, &self.inner.granted.terms);
-        self.finish(record).await
+        let (now, since) = self.both();
+        let record = call::fail(now, &self.state().record, reason, said, &self.inner.granted.terms);
+        self.finish(record, since).await
     }
 
     /// The attempt ended without an effect: the call may be run again.
@@ -83,8 +89,9 @@ impl Lease {
 
     async fn release_for(self, error: String) -> Result<(), Error> {
         let said = self.said(error);
-        let record = call::release(self.now(), &self.state().record, Some(said));
-        self.finish(record).await
+        let (now, since) = self.both();
+        let record = call::release(now, &self.state().record, Some(said));
+        self.finish(record, since).await
     }
 
     /// Writes what a handler's error means, and gives the error that its caller sees.
@@ -119,38 +126,41 @@ impl Lease {
         self.inner.granted.once.driver.seal.close_text(self.key(), error)
     }
 
-    fn now(&self) -> Timestamp {
-        self.inner.granted.once.driver.clock.now()
+    fn both(&self) -> (Timestamp, Duration) {
+        self.inner.granted.once.driver.clock.both()
     }
 
-    async fn finish(mut self, record: Record) -> Result<(), Error> {
-        let driver = &self.inner.granted.once.driver;
-        let since = driver.clock.monotonic();
-        if !self.is_protected() {
-            self.finished_at(end_of(&record), since, since);
-            return Ok(());
-        }
-        let (fence, lease_since, in_doubt) = {
-            let mut held = self.state();
-            (held.fence, held.since, held.in_doubt.take())
-        };
-        let write = Write {
-            key: self.key(),
-            expected: Some(fence),
-            record: &record,
-            in_doubt: in_doubt.as_ref().map(|it| &it.record),
-            until: self.write_until_from(lease_since, since),
-        };
-        match driver.write_since(since, write).await {
-            (Written::Won(fence), at) => {
-                self.finished_at(end_of(&record), since, at);
-                self.inner.granted.once.driver.waits.tell(self.key(), || Stored { fence, record });
-                Ok(())
+    /// Writes the outcome, which was ready at `since`, on the monotonic clock.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
+    fn finish(mut self, record: Record, since: Duration) -> impl Future<Output = Result<(), Error>> + Send {
+        async move {
+            let driver = &self.inner.granted.once.driver;
+            if !self.is_protected() {
+                self.finished_at(end_of(&record), since, since);
+                return Ok(());
             }
-            (Written::Superseded, _) => Err(self.lost()),
-            (Written::Unconfirmed(error), at) => {
-                self.finished_at(End::Unconfirmed, since, at);
-                Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
+            let (fence, lease_since, in_doubt) = {
+                let mut held = self.state();
+                (held.fence, held.since, held.in_doubt.take())
+            };
+            let write = Write {
+                key: self.key(),
+                expected: Some(fence),
+                record: &record,
+                in_doubt: in_doubt.as_ref().map(|it| &it.record),
+                until: self.write_until_from(lease_since, since),
+            };
+            match driver.write_since(since, write).await {
+                (Written::Won(fence), at) => {
+                    self.finished_at(end_of(&record), since, at);
+                    self.inner.granted.once.driver.waits.tell(self.key(), || Stored { fence, record });
+                    Ok(())
+                }
+                (Written::Superseded, _) => Err(self.lost()),
+                (Written::Unconfirmed(error), at) => {
+                    self.finished_at(End::Unconfirmed, since, at);
+                    Err(Error::new(ErrorKind::Unconfirmed, self.key().clone()).because(error))
+                }
             }
         }
     }

@@ -30,7 +30,10 @@ use semel_core::{
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -38,8 +41,10 @@ use std::{
 /// [`Lease::release`].
 #[must_use = "a lease that is dropped stands until it lapses"]
 pub struct Lease {
-    /// Boxed, because a lease is moved through many futures.
-    pub(crate) inner: Box<Inner>,
+    /// Shared with those it is lent to; and behind a pointer, because a lease is moved through many futures.
+    pub(crate) inner: Arc<Inner>,
+    /// Whether it is somebody else's, who finishes it.
+    is_lent: bool,
 }
 
 pub(crate) struct Inner {
@@ -50,14 +55,21 @@ pub(crate) struct Inner {
     held: Mutex<Held>,
     /// Taken by whoever renews: two renewals at once would supersede each other.
     pub(crate) renewing: tokio::sync::Mutex<()>,
-    cancellation: Cancellation,
+    /// Made when somebody asks for it: most leases are finished before.
+    cancellation: OnceLock<Cancellation>,
     /// The effects that were used in this attempt.
     pub(crate) used: Mutex<HashSet<Identity>>,
     /// What was written in a user's transaction, which may not be committed yet: from then on nothing is renewed.
     pub(crate) in_transaction: Mutex<Option<Box<Record>>>,
     /// When the handler could begin, on the monotonic clock.
     begun_at: Duration,
-    is_finished: bool,
+    is_finished: AtomicBool,
+}
+
+impl Inner {
+    fn cancellation(&self) -> &Cancellation {
+        self.cancellation.get_or_init(Cancellation::default)
+    }
 }
 
 /// On what terms a lease was granted.
@@ -146,12 +158,17 @@ impl Lease {
             begun_at,
             held: Mutex::new(held),
             renewing: tokio::sync::Mutex::default(),
-            cancellation: Cancellation::default(),
+            cancellation: OnceLock::new(),
             used: Mutex::default(),
             in_transaction: Mutex::default(),
-            is_finished: false,
+            is_finished: AtomicBool::new(false),
         };
-        Self { inner: Box::new(inner) }
+        Self { inner: Arc::new(inner), is_lent: false }
+    }
+
+    /// The same lease, for somebody who does not finish it.
+    pub(crate) fn lent(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), is_lent: true }
     }
 
     /// Of the call.
@@ -187,17 +204,17 @@ impl Lease {
 
     /// Whether the lease is lost: superseded, or not renewed in time.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.cancellation.is_cancelled() || self.is_over()
+        self.inner.cancellation.get().is_some_and(Cancellation::is_cancelled) || self.is_over()
     }
 
     /// Resolves when the lease is lost.
     pub async fn cancelled(&self) {
-        self.inner.cancellation.cancelled().await;
+        self.inner.cancellation().cancelled().await;
     }
 
     /// A token for tasks that outlive the handler: it fires when the lease is lost.
     pub fn cancellation(&self) -> Cancellation {
-        self.inner.cancellation.clone()
+        self.inner.cancellation().clone()
     }
 
     /// Notes that dropping the lease is no crash any more.
@@ -208,7 +225,7 @@ impl Lease {
 
     /// As [`Lease::finished`], at this moment of the monotonic clock.
     pub(crate) fn finished_at(&mut self, end: End, since: Duration, at: Duration) {
-        self.inner.is_finished = true;
+        self.inner.is_finished.store(true, Ordering::Relaxed);
         self.ended(end, since, at);
     }
 
@@ -221,7 +238,7 @@ impl Lease {
 
     /// Fires the cancellation, and counts the loss once.
     fn cancel(&self, end: End) {
-        if self.inner.cancellation.cancel() {
+        if self.inner.cancellation().cancel() {
             let now = self.inner.granted.once.driver.clock.monotonic();
             self.ended(end, now, now);
         }
@@ -294,7 +311,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.inner.is_finished {
+        if !self.is_lent && !self.inner.is_finished.load(Ordering::Relaxed) {
             self.cancel(End::Dropped);
         }
     }

@@ -73,6 +73,14 @@ pin_project! {
     }
 }
 
+#[cfg(feature = "http")]
+impl<F> Within<'_, F> {
+    /// The future, with what it has gathered so far.
+    pub(crate) fn into_inner(self) -> F {
+        self.future
+    }
+}
+
 impl<F: Future> Future for Within<'_, F> {
     type Output = Option<F::Output>;
 

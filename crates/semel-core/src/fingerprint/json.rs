@@ -1,13 +1,14 @@
 //! Canonical JSON.
 //!
-//! 1. One pass over the text, one output buffer: a scalar costs no allocation.
+//! 1. One pass over the text, one output buffer: a scalar costs no allocation, and neither does putting members in order,
+//!    where there is room.
 //! 2. Members are written as they come, then put in order where they were not. Any total order will do, so
 //!    it is that of their encoded names.
 //! 3. The output is JSON again: no space, every string with the fewest escapes, numbers as they stood.
 //!
 //! It builds no tree and judges no numbers: `1e999` is JSON.
 
-use crate::sabotage::is_on;
+use crate::{sabotage::is_on, scan::plain_bytes};
 
 /// Deepest nesting of arrays and objects.
 pub const JSON_DEPTH_MAX: usize = 128;
@@ -51,47 +52,16 @@ enum Fault {
     Trailing,
 }
 
+/// As many members as most objects have.
+const MEMBERS: usize = 8;
+
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The canonical form of a JSON text.
-pub(super) fn canonical(text: &[u8]) -> Result<Vec<u8>, NotJson> {
-    if text.starts_with(BYTE_ORDER_MARK) {
-        return Err(NotJson { position: 0, fault: Fault::ByteOrderMark });
-    }
-    if let Err(error) = std::str::from_utf8(text) {
-        return Err(NotJson { position: error.valid_up_to(), fault: Fault::Utf8 });
-    }
-    let mut reader =
-        Reader { text, at: 0, out: Vec::with_capacity(text.len()), members: Vec::new(), scratch: Vec::new() };
-    reader.skip_space();
-    reader.value(0)?;
-    reader.skip_space();
-    if reader.at < text.len() {
-        return reader.fault(Fault::Trailing);
-    }
-    Ok(reader.out)
-}
-
-/// How many bytes stand in a string as they are, from here: up to a quote, an escape or a control character. Eight at a
-/// time, since most of a text is this.
-fn plain_bytes(rest: &[u8]) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const TOPS: u64 = ONES << 7;
-    // The top bit of each byte that is zero, and perhaps of some behind the first of them.
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
-    let (words, _) = rest.as_chunks::<8>();
-    for (n, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let controls = word.wrapping_sub(ONES * u64::from(b' ')) & !word & TOPS;
-        let marks = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
-        let found = controls | marks;
-        if found != 0 {
-            return n * 8 + found.trailing_zeros() as usize / 8;
-        }
-    }
-    let last = words.len() * 8;
-    let is_plain = |it: &&u8| **it >= b' ' && **it != b'"' && **it != b'\\';
-    last + rest[last..].iter().take_while(is_plain).count()
+/// Writes the canonical form of a JSON text behind what was written before. Without it, what is behind that means nothing.
+pub(super) fn canonical_after(out: Vec<u8>, text: &[u8]) -> (Vec<u8>, Result<(), NotJson>) {
+    let mut reader = Reader { text, at: 0, out, members: Vec::new() };
+    let written = reader.whole();
+    (reader.out, written)
 }
 
 struct Reader<'a> {
@@ -101,8 +71,6 @@ struct Reader<'a> {
     out: Vec<u8>,
     /// Of the objects that are being read, outer ones first: one allocation serves them all.
     members: Vec<Member>,
-    /// Where members are put in order.
-    scratch: Vec<u8>,
 }
 
 /// A member of an object that is being read: where its name stood in the text, and where it was written.
@@ -115,6 +83,22 @@ struct Member {
 }
 
 impl Reader<'_> {
+    fn whole(&mut self) -> Result<(), NotJson> {
+        if self.text.starts_with(BYTE_ORDER_MARK) {
+            return self.fault(Fault::ByteOrderMark);
+        }
+        // Most texts are ASCII, and that is seen sooner.
+        if !self.text.is_ascii()
+            && let Err(error) = std::str::from_utf8(self.text)
+        {
+            return Err(NotJson { position: error.valid_up_to(), fault: Fault::Utf8 });
+        }
+        self.skip_space();
+        self.value(0)?;
+        self.skip_space();
+        if self.at < self.text.len() { self.fault(Fault::Trailing) } else { Ok(()) }
+    }
+
     fn fault<T>(&self, fault: Fault) -> Result<T, NotJson> {
         Err(NotJson { position: self.at, fault })
     }
@@ -196,6 +180,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let first = self.members.len();
+        self.members.reserve(MEMBERS);
         loop {
             self.member(depth)?;
             // Every member is written with a comma behind it, so that they can change places.
@@ -216,7 +201,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads the closing bracket or quote that stands here.
+    /// Reads the closing bracket that stands here.
     fn close(&mut self, mark: u8) {
         self.at += 1;
         self.out.push(mark);
@@ -243,7 +228,7 @@ impl Reader<'_> {
 
     /// Puts the members of the object that ends here in order, and refuses two of one name.
     fn order(&mut self, first: usize) -> Result<(), NotJson> {
-        let Self { out, members, scratch, .. } = self;
+        let Self { out, members, .. } = self;
         let object = &mut members[first..];
         let name = |it: &Member| &out[it.start..it.name_end];
         if !object.is_sorted_by(|a, b| name(a) < name(b)) && !is_on("member_order_counts") {
@@ -251,13 +236,14 @@ impl Reader<'_> {
             if let Some(pair) = object.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])) {
                 return Err(NotJson { position: pair[1].position, fault: Fault::Duplicate });
             }
-            let start = object.iter().map(|it| it.start).min().unwrap_or(out.len());
-            scratch.clear();
-            scratch.reserve(out.len() - start);
+            // They are put in order behind themselves, and moved to where they were.
+            let (start, end) = (object.iter().map(|it| it.start).min().unwrap_or(out.len()), out.len());
+            out.reserve(end - start);
             for it in object.iter() {
-                scratch.extend_from_slice(&out[it.start..it.end]);
+                out.extend_from_within(it.start..it.end);
             }
-            out[start..].copy_from_slice(scratch);
+            out.copy_within(end.., start);
+            out.truncate(end);
         }
         self.members.truncate(first);
         Ok(())
@@ -293,21 +279,24 @@ impl Reader<'_> {
     }
 
     fn string(&mut self) -> Result<(), NotJson> {
+        // As far as it stands there as it is, it is copied with its quotes.
+        let mut start = self.at;
         self.at += 1;
-        self.out.push(b'"');
         loop {
-            let rest = &self.text[self.at..];
-            let plain = plain_bytes(rest);
-            self.out.extend_from_slice(&rest[..plain]);
-            self.at += plain;
+            self.at += plain_bytes(&self.text[self.at..]);
             match self.peek() {
                 Some(b'"') => break,
-                Some(b'\\') => self.escape()?,
+                Some(b'\\') => {
+                    self.out.extend_from_slice(&self.text[start..self.at]);
+                    self.escape()?;
+                    start = self.at;
+                }
                 Some(_) => return self.fault(Fault::Control),
                 None => return self.fault(Fault::End),
             }
         }
-        self.close(b'"');
+        self.at += 1;
+        self.out.extend_from_slice(&self.text[start..self.at]);
         Ok(())
     }
 
@@ -371,30 +360,6 @@ impl Reader<'_> {
                 self.out.extend_from_slice(&[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 15)]);
             }
             _ => self.out.extend_from_slice(decoded.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every byte at every place of two words and a bit, among bytes that look like the marks but for a bit or two.
-    #[test]
-    fn eight_bytes_at_a_time_stop_where_one_at_a_time_do() {
-        let is_plain = |it: &u8| *it >= b' ' && *it != b'"' && *it != b'\\';
-        for filler in [b' ', b'!', b'#', b'[', b']', b'a', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
-            for place in 0..20 {
-                for byte in 0..=u8::MAX {
-                    let mut text = [filler; 20];
-                    text[place] = byte;
-                    let expected = text.iter().take_while(|it| is_plain(it)).count();
-                    assert_eq!(plain_bytes(&text), expected, "{byte:#x} at {place} among {filler:#x}");
-                }
-            }
-        }
-        for length in 0..20 {
-            assert_eq!(plain_bytes(&[b'a'; 20][..length]), length);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
     layer::{CallSettings, Settings},
     quota::{Counted, UsedUp},
     response::Made,
-    route::{Named, path_and_query},
+    route::{Named, path_and_query, route_of},
     service::{BodyOf, HttpResponse},
     stored::{self, KeptResponse},
     verdict::{Doubt, Verdict},
@@ -44,8 +44,24 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// What the head of a request with a key says.
 pub(super) struct Admitted {
-    pub(super) key: String,
+    /// What the request names.
+    pub(super) key: Key,
     pub(super) caller: CallerId,
+    /// Where it goes, if the layer has a function that tells.
+    pub(super) route: Option<String>,
+}
+
+impl Admitted {
+    pub(super) fn new(settings: &Settings, parts: &Parts, key: &str, caller: CallerId) -> Self {
+        let told = settings.route.as_ref().map(|route| route(parts));
+        let (method, route) = (parts.method.as_str(), told.as_deref().unwrap_or_else(|| route_of(parts)));
+        let scope = [Named::new(&settings.service), Named::new(method), Named::new(route)];
+        // The caller stands with the id, so that the scope, which metrics are labelled by, is one of a few.
+        let id = [PartRef::Bytes(&caller.0), PartRef::Text(key)];
+        let key = Key::of_refs(&scope.each_ref().map(Named::part), &id);
+        let key = key.expect("its parts are checked, and none is long");
+        Self { key, caller, route: told }
+    }
 }
 
 /// A request with a key, and the service that is ready for it.
@@ -70,34 +86,27 @@ impl<S> Attempt<S> {
         B: http_body::Body,
         BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
     {
-        // Boxed, since what comes after it would otherwise be kept in as much room.
         let begin = match settings.quota.as_deref() {
             Some(quota) => {
                 let call = self.call(&settings);
                 boxed(settings.begin_within(quota, call, self.admitted.caller)).await
             }
-            None => boxed(self.call(&settings).begin()).await.map_err(Refusal::Error),
+            None => self.call(&settings).begin().await.map_err(Refusal::Error),
         };
-        let lease = match begin {
-            Ok(Begin::Run(lease)) => lease,
-            Ok(begun) => return Ok(settings.not_run(begun)),
-            Err(refusal) => return Ok(settings.told(&refusal)),
+        let lease = match settings.lease_of(begin) {
+            Ok(lease) => lease,
+            Err(response) => return Ok(response),
         };
         settings.run(self, lease).await
     }
 
     /// What the request names, and what it asks for.
     fn call(&self, settings: &Settings) -> Call {
-        let Self { parts, admitted: Admitted { key, caller }, body, .. } = self;
-        let (method, route) = (parts.method.as_str(), settings.route_of(parts));
-        let scope = [Named::new(&settings.service), Named::new(method), Named::new(&route)];
-        // The caller stands with the id, so that the scope, which metrics are labelled by, is one of a few.
-        let id = [PartRef::Bytes(&caller.0), PartRef::Text(key)];
-        let key = Key::of_refs(&scope.each_ref().map(Named::part), &id);
-        let path_and_query = path_and_query(parts);
-        let asked = Asked { method, route: &route, path_and_query, headers: &parts.headers };
-        let key = key.expect("its parts are checked, and none is long");
-        settings.call(key, fingerprint(&asked, &settings.compared, body))
+        let Self { parts, admitted: Admitted { key, route, .. }, body, .. } = self;
+        let (method, path_and_query) = (parts.method.as_str(), path_and_query(parts));
+        let route = route.as_deref().unwrap_or_else(|| route_of(parts));
+        let asked = Asked { method, route, path_and_query, headers: &parts.headers };
+        settings.call(key.clone(), fingerprint(&asked, &settings.compared, body))
     }
 }
 
@@ -165,6 +174,19 @@ impl Settings {
         begin.map_err(Refusal::Error)
     }
 
+    /// The lease to carry the request out under, or what the client is told.
+    #[expect(clippy::result_large_err, reason = "it is looked at at once, and goes no further")]
+    fn lease_of<R: http_body::Body>(
+        &self,
+        begin: Result<Begin, Refusal>,
+    ) -> Result<Lease, Response<Body<R>>> {
+        match begin {
+            Ok(Begin::Run(lease)) => Ok(lease),
+            Ok(begun) => Err(self.not_run(begun)),
+            Err(refusal) => Err(self.told(&refusal)),
+        }
+    }
+
     fn told<R: http_body::Body>(&self, refusal: &Refusal) -> Response<Body<R>> {
         match refusal {
             Refusal::Error(error) => self.told_of(error),
@@ -221,23 +243,39 @@ impl Settings {
         let is_head = attempt.parts.method == Method::HEAD;
         let kept_open = CallLease::put(lent, self, is_head, &mut attempt.parts.extensions);
         let work = async {
-            let answer = call(attempt).await.map(HttpResponse::into_response);
+            let sorted = self.sorted(call(attempt).await.map(HttpResponse::into_response));
             drop(kept_open);
-            self.made(answer, is_head, &lender).await
+            self.made(sorted, is_head, &lender).await
         };
         let made = match lender.lease().hold_in_span(work).await {
             Ok(made) => made,
             Err(lost) => return Ok(self.told_of(&lost)),
         };
-        let lease = lender.take_back();
-        match made {
-            Made::Kept { response, stored } if !lease.is_in_transaction() => {
-                Ok(match lease.complete_encoded(stored).await {
-                    Ok(()) => self.marked(response, answered),
-                    Err(error) => self.told_of(&error),
-                })
+        self.wrote(lender.take_back(), made, answered).await
+    }
+
+    /// Writes what came of a request, and gives what its client is told.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
+    fn wrote<R, E>(
+        &self,
+        lease: Lease,
+        mut made: Made<R, E>,
+        answered: Answered,
+    ) -> impl Future<Output = Result<Response<Body<R>>, E>> + Send + use<'_, R, E>
+    where
+        R: http_body::Body<Data = Bytes, Error: Send> + Send,
+        E: Send,
+    {
+        async move {
+            let stored = match &mut made {
+                Made::Kept { stored, .. } if !lease.is_in_transaction() => std::mem::take(stored),
+                _ => return boxed(self.end(lease, made, answered)).await,
+            };
+            let completed = lease.complete_encoded(stored).await;
+            match (made, completed) {
+                (_, Err(error)) => Ok(self.told_of(&error)),
+                (made, Ok(())) => made.into_answer().map(|response| self.marked(response, answered)),
             }
-            made => boxed(self.end(lease, made, answered)).await,
         }
     }
 

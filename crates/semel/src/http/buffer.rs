@@ -10,7 +10,6 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use semel_core::sabotage;
 use std::{
-    future::poll_fn,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -102,9 +101,25 @@ impl Buffer {
             }
         }
     }
+}
 
-    /// As [`Buffer::poll`], to be awaited.
-    pub(super) async fn gather<B: Body<Data = Bytes>>(&mut self, body: &mut Pin<Box<B>>) -> Ended<B::Error> {
-        poll_fn(|context| self.poll(body.as_mut(), context)).await
+/// Gathers a body until it ends, or does not fit.
+pub(super) struct Gather<B> {
+    pub(super) buffer: Buffer,
+    pub(super) body: Pin<Box<B>>,
+}
+
+impl<B: Body> Gather<B> {
+    pub(super) fn new(body: B, bytes_max: usize) -> Self {
+        Self { buffer: Buffer::new(&body, bytes_max), body: Box::pin(body) }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Future for Gather<B> {
+    type Output = Ended<B::Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { buffer, body } = &mut *self;
+        buffer.poll(body.as_mut(), context)
     }
 }

@@ -74,7 +74,8 @@ impl Caller {
 
 /// All values of a header; none if there is none, or if all of them are empty.
 fn hash_all(headers: &HeaderMap, name: &HeaderName) -> Option<CallerId> {
-    let values = || headers.get_all(name).iter().map(::http::HeaderValue::as_bytes);
+    let found = headers.get_all(name);
+    let values = || found.iter().map(::http::HeaderValue::as_bytes);
     values().any(|it| !it.trim_ascii().is_empty()).then(|| hash(values()))
 }
 

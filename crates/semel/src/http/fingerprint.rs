@@ -11,6 +11,9 @@
 use ::http::{HeaderMap, HeaderName, header::CONTENT_TYPE};
 use semel_core::{fingerprint::Fingerprint, sabotage};
 
+/// Room for what is compared of most heads.
+const HEAD_BYTES: usize = 128;
+
 /// What of a request's head is compared.
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a str,
@@ -21,7 +24,11 @@ pub(crate) struct Asked<'a> {
 
 /// Of this request, with these headers and this body.
 pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8]) -> Fingerprint {
-    let mut head = Vec::with_capacity(128);
+    let body = if sabotage::is_on("http_body_not_in_fingerprint") { &[] } else { body };
+    let json = if is_json(asked.headers) { Some(body) } else { None };
+    // With room for a JSON text, and to put the members of a small one in order.
+    let room = json.map_or(0, |it| it.len() + it.len().min(HEAD_BYTES));
+    let mut head = Vec::with_capacity(HEAD_BYTES + room);
     for part in [asked.method, asked.route, asked.path_and_query] {
         put(&mut head, part.as_bytes());
     }
@@ -33,10 +40,8 @@ pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8
             put(&mut head, value.as_bytes());
         }
     }
-    let body = if sabotage::is_on("http_body_not_in_fingerprint") { &[] } else { body };
     // The body stands last, and needs no length. JSON and bytes never share a hash.
-    let as_json =
-        if is_json(asked.headers) { Fingerprint::of_parts(&[&head], Some(body)).ok() } else { None };
+    let as_json = json.and_then(|it| Fingerprint::of_head_and_json(&mut head, it).ok());
     let as_bytes = || Fingerprint::of_parts(&[&head, body], None).expect("there is no JSON in it");
     as_json.unwrap_or_else(as_bytes)
 }
@@ -44,6 +49,10 @@ pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8
 /// Whether the type says that the body is JSON: `application/json`, or any type that ends in `+json`.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE).map(::http::HeaderValue::as_bytes) else { return false };
+    // As nearly everybody writes it.
+    if value == b"application/json" {
+        return true;
+    }
     let essence = value.split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
     let suffix = essence.len().checked_sub(5).map_or(&[][..], |at| &essence[at..]);
     essence.eq_ignore_ascii_case(b"application/json") || suffix.eq_ignore_ascii_case(b"+json")

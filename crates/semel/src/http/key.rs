@@ -11,7 +11,11 @@
 
 use super::{IDEMPOTENCY_KEY, parameters::are_parameters};
 use ::http::HeaderMap;
-use semel_core::sabotage;
+use semel_core::{
+    sabotage,
+    scan::{is_printable, plain_bytes},
+};
+use std::borrow::Cow;
 
 /// Longest key, in bytes, without its quotes and escapes.
 pub const KEY_BYTES_MAX: usize = 255;
@@ -21,7 +25,7 @@ pub const KEY_BYTES_MAX: usize = 255;
 pub(crate) struct NoKey;
 
 /// The request's key, if it has one.
-pub(crate) fn key_of(headers: &HeaderMap, is_strict: bool) -> Result<Option<String>, NoKey> {
+pub(crate) fn key_of(headers: &HeaderMap, is_strict: bool) -> Result<Option<Cow<'_, str>>, NoKey> {
     let mut values = headers.get_all(&IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() && !sabotage::is_on("http_two_keys_accepted") {
@@ -30,8 +34,8 @@ pub(crate) fn key_of(headers: &HeaderMap, is_strict: bool) -> Result<Option<Stri
     parse(value.as_bytes(), is_strict).map(Some)
 }
 
-/// The key in a field's value.
-fn parse(value: &[u8], is_strict: bool) -> Result<String, NoKey> {
+/// The key in a field's value: copied only if there are escapes in it.
+fn parse(value: &[u8], is_strict: bool) -> Result<Cow<'_, str>, NoKey> {
     let value = trim(value);
     let key = match value.split_first() {
         Some((b'"', quoted)) => {
@@ -41,14 +45,17 @@ fn parse(value: &[u8], is_strict: bool) -> Result<String, NoKey> {
             }
             content
         }
-        Some(_) if !is_strict && value.iter().copied().all(is_bare) => value.to_vec(),
+        Some(_) if !is_strict && value.iter().copied().all(is_bare) => Cow::Borrowed(value),
         Some(_) | None => return Err(NoKey),
     };
     let is_blank = key.iter().all(|it| *it == b' ');
     if is_blank || key.len() > KEY_BYTES_MAX {
         return Err(NoKey);
     }
-    String::from_utf8(key).map_err(|_| NoKey)
+    match key {
+        Cow::Borrowed(key) => str::from_utf8(key).map(Cow::Borrowed).map_err(|_| NoKey),
+        Cow::Owned(key) => String::from_utf8(key).map(Cow::Owned).map_err(|_| NoKey),
+    }
 }
 
 const fn is_bare(byte: u8) -> bool {
@@ -64,14 +71,24 @@ fn trim(mut value: &[u8]) -> &[u8] {
 }
 
 /// The content of a string whose opening quote was read, and what follows its closing one.
-pub(super) fn string(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let plain = rest.iter().take_while(|it| matches!(it, b' '..=b'~') && !matches!(it, b'"' | b'\\')).count();
-    let mut content = Vec::with_capacity(rest.len());
-    content.extend_from_slice(&rest[..plain]);
-    rest = &rest[plain..];
+pub(super) fn string(rest: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    let (plain, marked) = rest.split_at(plain_bytes(rest));
+    if !is_printable(plain) {
+        return None;
+    }
+    match marked {
+        [b'"', tail @ ..] => Some((Cow::Borrowed(plain), tail)),
+        escaped => unescaped(plain, escaped),
+    }
+}
+
+/// As [`string`], of which so much stands there as it is, and then an escape.
+fn unescaped<'a>(plain: &[u8], mut rest: &'a [u8]) -> Option<(Cow<'a, [u8]>, &'a [u8])> {
+    let mut content = Vec::with_capacity(plain.len() + rest.len());
+    content.extend_from_slice(plain);
     loop {
         let (byte, tail) = match rest {
-            [b'"', tail @ ..] => return Some((content, tail)),
+            [b'"', tail @ ..] => return Some((Cow::Owned(content), tail)),
             [b'\\', escaped @ (b'"' | b'\\'), tail @ ..] => (*escaped, tail),
             [byte @ (b' '..=b'[' | b']'..=b'~'), tail @ ..] => (*byte, tail),
             _ => return None,
@@ -137,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_strict_layer_takes_strings_only() {
-        assert_eq!(parse(b"\"a\"", true), Ok("a".to_owned()));
+        assert_eq!(parse(b"\"a\"", true), Ok("a".into()));
         for value in ["a", "1", "a;b=1", ":YWJj:", "?1"] {
             assert_eq!(parse(value.as_bytes(), true), Err(NoKey), "{value}");
         }
@@ -198,7 +215,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         assert_eq!(key_of(&headers, false), Ok(None));
         headers.append(IDEMPOTENCY_KEY, "\"a\"".parse().unwrap());
-        assert_eq!(key_of(&headers, false), Ok(Some("a".to_owned())));
+        assert_eq!(key_of(&headers, false), Ok(Some("a".into())));
         headers.append(IDEMPOTENCY_KEY, "\"a\"".parse().unwrap());
         assert_eq!(key_of(&headers, false), Err(NoKey));
     }

@@ -5,14 +5,13 @@ use super::{
     headers::{Kept, REPLAY_HEADERS},
     problem::ProblemBase,
     quota::{Counted, Quota},
-    route,
     service::Idempotency,
     unfinished::Works,
 };
 use crate::once::{BODY_BYTES_MAX, Once, WAIT_MAX};
 use ::http::{HeaderName, Method, header::CONTENT_TYPE, request::Parts};
 use semel_core::record::OnLapse;
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Largest request body with a key, unless the layer says otherwise.
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
@@ -289,14 +288,6 @@ impl IdempotencyLayer {
     /// All clones of a layer, and what they were made into by the methods above, count together.
     pub async fn idle(&self) {
         self.settings.works.idle().await;
-    }
-}
-
-impl Settings {
-    /// Which route the request takes.
-    pub(super) fn route_of<'a>(&self, parts: &'a Parts) -> Cow<'a, str> {
-        let told = self.route.as_ref().map(|route| Cow::Owned(route(parts)));
-        told.unwrap_or_else(|| Cow::Borrowed(route::route_of(parts)))
     }
 }
 

@@ -104,7 +104,9 @@ async fn order<B>(db: SqliteStore, request: Request<B>) -> Result<Response<Body<
         B: http_body::Body<Data = Bytes>,
     {
         let (mut parts, body) = response.into_parts();
-        let (body, stored) = self.settings.read(&parts, body, self.is_head).await;
+        let mut reading = self.settings.reading(body);
+        let ended = (&mut reading).await;
+        let (body, stored) = self.settings.read(&parts, reading, ended, self.is_head);
         self.lent.complete_bytes_in(transaction, stored.content()).await?;
         if self.is_protected() {
             parts.extensions.insert(InTransaction);

@@ -8,7 +8,7 @@
 use super::{
     Body, Problem,
     body::Partly,
-    buffer::{Buffer, Ended},
+    buffer::{Ended, Gather},
     headers::strip_own,
     layer::Settings,
     lent::InTransaction,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     codec::Encoded,
-    race::{boxed, within_time},
+    race::{Within, boxed, within_time},
     service::Lender,
 };
 use ::http::{Response, response::Parts};
@@ -37,14 +37,27 @@ pub(super) enum Made<R: http_body::Body, E> {
 }
 
 /// An answer, by its head.
-enum Sorted<R: http_body::Body, E> {
+pub(super) enum Sorted<'a, R: http_body::Body, E> {
     /// Nothing of it is read.
     Passes(Made<R, E>),
-    /// It is kept, as far as it can be.
-    Kept(Parts, R),
+    /// It is kept, as far as it can be read.
+    Kept(Parts, Reading<'a, R>),
 }
 
+/// Reads a body up to the limits.
+pub(super) type Reading<'a, R> = Within<'a, Gather<R>>;
+
 impl<R: http_body::Body, E> Made<R, E> {
+    /// As the service gave it.
+    pub(super) fn into_answer(self) -> Result<Response<Body<R>>, E> {
+        match self {
+            Self::Kept { response, .. } | Self::Ended { response, .. } | Self::InTransaction(response) => {
+                Ok(response)
+            }
+            Self::Error(error) => Err(error),
+        }
+    }
+
     /// A response whose body may hold the lease.
     fn open_ended(&mut self) -> Option<&mut Response<Body<R>>> {
         match self {
@@ -58,33 +71,51 @@ impl<R: http_body::Body, E> Made<R, E> {
 
 impl Settings {
     /// Reads an answer, as far as it has to be.
-    pub(super) async fn made<R, E>(
-        &self,
-        answer: Result<Response<R>, E>,
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
+    pub(super) fn made<'a, R, E>(
+        &'a self,
+        mut sorted: Sorted<'a, R, E>,
         is_head: bool,
-        lender: &Lender,
-    ) -> Made<R, E>
+        lender: &'a Lender,
+    ) -> impl Future<Output = Made<R, E>> + Send + use<'a, R, E>
     where
         R: http_body::Body<Data = Bytes, Error: Send> + Send,
         E: Send,
     {
-        let made = match self.sorted(answer) {
-            Sorted::Passes(made) => made,
-            Sorted::Kept(parts, body) => {
-                let (body, stored) = self.read(&parts, body, is_head).await;
-                let response = Response::from_parts(parts, body);
-                if sabotage::is_on("http_oversized_reruns") && !response.body().is_whole() {
-                    Made::Ended { response, verdict: Verdict::Released }
-                } else {
-                    Made::Kept { response, stored }
-                }
-            }
+        async move {
+            let ended = match &mut sorted {
+                Sorted::Passes(_) => None,
+                Sorted::Kept(_, reading) => reading.await,
+            };
+            let made = self.kept(sorted, ended, is_head);
+            if lender.is_back() { made } else { boxed(self.taken_back(made, lender)).await }
+        }
+    }
+
+    /// What came of an answer, once its body has ended, or its time is over.
+    fn kept<R, E>(
+        &self,
+        sorted: Sorted<'_, R, E>,
+        ended: Option<Ended<R::Error>>,
+        is_head: bool,
+    ) -> Made<R, E>
+    where
+        R: http_body::Body<Data = Bytes>,
+    {
+        let (parts, reading) = match sorted {
+            Sorted::Passes(made) => return made,
+            Sorted::Kept(parts, reading) => (parts, reading),
         };
-        if lender.is_back() { made } else { boxed(self.taken_back(made, lender)).await }
+        let (body, stored) = self.read(&parts, reading, ended, is_head);
+        let response = Response::from_parts(parts, body);
+        if sabotage::is_on("http_oversized_reruns") && !response.body().is_whole() {
+            return Made::Ended { response, verdict: Verdict::Released };
+        }
+        Made::Kept { response, stored }
     }
 
     /// Decides by the head of an answer whether its body has to be read.
-    fn sorted<R, E>(&self, answer: Result<Response<R>, E>) -> Sorted<R, E>
+    pub(super) fn sorted<R, E>(&self, answer: Result<Response<R>, E>) -> Sorted<'_, R, E>
     where
         R: http_body::Body<Data = Bytes>,
     {
@@ -102,22 +133,31 @@ impl Settings {
                 let stored = stored::encode_not_kept(parts.status, NotKept::Stream);
                 Sorted::Passes(Made::Kept { response: passed(parts, body), stored })
             }
-            Verdict::Kept => Sorted::Kept(parts, body),
+            Verdict::Kept => Sorted::Kept(parts, self.reading(body)),
             verdict @ (Verdict::Released | Verdict::Lost | Verdict::Unknown) => {
                 Sorted::Passes(Made::Ended { response: passed(parts, body), verdict })
             }
         }
     }
 
-    /// Reads a body up to the limits, and gives it back with what is stored of the response.
-    pub(super) async fn read<R>(&self, parts: &Parts, body: R, is_head: bool) -> (Body<R>, Encoded)
+    /// Reads a body up to the limits.
+    pub(super) fn reading<R: http_body::Body<Data = Bytes>>(&self, body: R) -> Reading<'_, R> {
+        let gather = Gather::new(body, self.response_bytes_max);
+        within_time(&*self.once.driver.clock, self.response_wait, gather)
+    }
+
+    /// A body that was read up to the limits, with what is stored of the response.
+    pub(super) fn read<R>(
+        &self,
+        parts: &Parts,
+        reading: Reading<'_, R>,
+        ended: Option<Ended<R::Error>>,
+        is_head: bool,
+    ) -> (Body<R>, Encoded)
     where
         R: http_body::Body<Data = Bytes>,
     {
-        let clock = &*self.once.driver.clock;
-        let mut buffer = Buffer::new(&body, self.response_bytes_max);
-        let mut body = Box::pin(body);
-        let ended = within_time(clock, self.response_wait, buffer.gather(&mut body)).await;
+        let Gather { buffer, body } = reading.into_inner();
         let bytes = buffer.into_bytes();
         let (ahead, rest, why) = match ended {
             Some(Ended::Whole(trailers)) => {

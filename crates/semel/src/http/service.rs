@@ -113,7 +113,7 @@ fn admit(settings: &Settings, parts: &Parts) -> Admission {
     if announced(&parts.headers).is_some_and(|it| it > settings.request_bytes_max as u64) {
         return Admission::Refuse(Problem::REQUEST_TOO_LARGE);
     }
-    Admission::Protect(Admitted { key, caller })
+    Admission::Protect(Admitted::new(settings, parts, &key, caller))
 }
 
 fn announced(headers: &HeaderMap) -> Option<u64> {

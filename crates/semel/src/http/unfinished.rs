@@ -23,7 +23,7 @@ use tokio::{runtime::Handle, sync::Notify};
 pub(super) struct Unfinished<T> {
     /// Gone when it has ended.
     work: Option<BoxFuture<'static, T>>,
-    /// Where it goes on.
+    /// Where it goes on. Found out when it was first seen to wait: most work never does.
     runtime: Option<Handle>,
     /// How: kept as a function, so that the type needs no bounds, which those who hold it would have to repeat.
     go_on: fn(&Handle, BoxFuture<'static, T>, UnderWay),
@@ -40,8 +40,8 @@ impl<T> Unfinished<T> {
     where
         T: Send + 'static,
     {
-        let (work, runtime) = (Some(Box::pin(work) as BoxFuture<'static, T>), Handle::try_current().ok());
-        Self { work, runtime, go_on, under_way: works.begin() }
+        let work: BoxFuture<'static, T> = Box::pin(work);
+        Self { work: Some(work), runtime: None, go_on, under_way: works.begin() }
     }
 }
 
@@ -59,7 +59,10 @@ impl<T> Future for Unfinished<T> {
         let work = self.work.as_mut().expect("it is not polled after its end");
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
         let ended = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Pending) => {
+                self.runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
+                return Poll::Pending;
+            }
             Ok(Poll::Ready(output)) => Ok(output),
             Err(_) => Err(Panicked),
         };

@@ -157,7 +157,7 @@ impl Api {
             return Admitted::Passed;
         }
         let key = match key_of(&request.parts.headers, self.is_strict) {
-            Ok(Some(key)) => key,
+            Ok(Some(key)) => key.into_owned(),
             Ok(None) if self.is_required => return Admitted::Refused(Problem::KEY_MISSING),
             Ok(None) => return Admitted::Passed,
             Err(_) => return Admitted::Refused(Problem::KEY_INVALID),

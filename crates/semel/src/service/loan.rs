@@ -106,7 +106,7 @@ pub struct Leased<Req> {
 /// A lease that belongs to the layer: can be used, and not finished.
 pub struct LentLease {
     /// Gone only in the moment of being given back.
-    lease: Option<Arc<Lease>>,
+    lease: Option<Lease>,
     given_back: Arc<GivenBack>,
 }
 
@@ -132,7 +132,7 @@ impl fmt::Debug for LentLease {
 
 impl Drop for LentLease {
     fn drop(&mut self) {
-        // In this order: whoever sees the flag holds the only one left.
+        // In this order: whoever sees the flag holds the only one left, and what it refers to is theirs to drop.
         self.lease = None;
         self.given_back.is_back.store(true, Ordering::Release);
         self.given_back.came.notify_one();
@@ -141,14 +141,14 @@ impl Drop for LentLease {
 
 /// Who lent a lease.
 pub(crate) struct Lender {
-    lease: Arc<Lease>,
+    lease: Lease,
     given_back: Arc<GivenBack>,
 }
 
 /// Lends a lease; it comes back when what is lent is dropped.
 pub(crate) fn lend(lease: Lease) -> (LentLease, Lender) {
-    let (lease, given_back) = (Arc::new(lease), Arc::default());
-    let lent = LentLease { lease: Some(Arc::clone(&lease)), given_back: Arc::clone(&given_back) };
+    let given_back = Arc::default();
+    let lent = LentLease { lease: Some(lease.lent()), given_back: Arc::clone(&given_back) };
     (lent, Lender { lease, given_back })
 }
 
@@ -171,6 +171,6 @@ impl Lender {
 
     /// The lease, once it was given back.
     pub(crate) fn take_back(self) -> Lease {
-        Arc::into_inner(self.lease).expect("it was given back, so this is the only one left")
+        self.lease
     }
 }

@@ -83,7 +83,7 @@ impl Default for MemoryStore {
 }
 
 impl Records {
-    fn swap(&mut self, key: &Key, expected: Option<Fence>, record: &Record, clock: &dyn Clock) -> Swap {
+    fn swap(&mut self, key: &Key, expected: Option<Fence>, record: &Record) -> Swap {
         let entry = self.by_identity.entry(*key.identity());
         let found = match &entry {
             Entry::Occupied(found) => Some(&**found.get()),
@@ -92,7 +92,8 @@ impl Records {
         if found.map(|it| it.fence) != expected {
             return Swap::Lost(found.cloned());
         }
-        let fence = Fence::next(self.last, clock.now());
+        // The record says when it was written, by the same clock.
+        let fence = Fence::next(self.last, record.updated_at);
         self.last = Some(fence);
         let stored = Stored { fence, record: record.clone() };
         match entry {
@@ -125,7 +126,7 @@ impl Store for MemoryStore {
         expected: Option<Fence>,
         record: &'a Record,
     ) -> BoxFuture<'a, Result<Swap, StoreError>> {
-        Box::pin(async move { Ok(self.lock().swap(key, expected, record, &*self.clock)) })
+        Box::pin(async move { Ok(self.lock().swap(key, expected, record)) })
     }
 
     fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
