@@ -6,6 +6,7 @@
 //! - [`duplicate`]: delivers an event to a handler in every way, and reports effects that happened twice.
 //! - [`servers`]: a place of a test's own on a real database server.
 //! - [`lambda`]: the runtime API of AWS Lambda, for functions as the platform runs them.
+//! - [`Mount`]: a small disk, to be full.
 //! - [`FaultProxy`]: a line to such a server that breaks when the test says so.
 
 mod chaos;
@@ -16,6 +17,7 @@ pub mod duplicate;
 mod join;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+mod mount;
 #[cfg(feature = "servers")]
 mod proxy;
 #[cfg(feature = "servers")]
@@ -25,5 +27,6 @@ pub use chaos::{ChaosStore, Injected};
 pub use clock::ManualClock;
 #[cfg(feature = "duplicate")]
 pub use duplicate::Probe;
+pub use mount::Mount;
 #[cfg(feature = "servers")]
 pub use proxy::{Fault, FaultProxy, Traffic};

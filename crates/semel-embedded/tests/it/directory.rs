@@ -3,7 +3,7 @@
 use crate::sample::{completed, fill, key, open, small};
 use semel_core::store::{Store, StoreError, StoreErrorKind, Swap};
 use semel_embedded::EmbeddedStore;
-use semel_testkit::ManualClock;
+use semel_testkit::{ManualClock, Mount};
 use std::{error::Error, fs, path::Path};
 
 fn refusal(directory: &Path) -> (StoreErrorKind, String) {
@@ -70,25 +70,22 @@ fn a_directory_that_cannot_be_made_is_refused_with_its_cause() {
 /// Root may write anywhere, so the file system itself must refuse.
 #[tokio::test]
 async fn a_read_only_directory_is_refused_with_the_remedy() {
-    let mount = Mount::new("ro_after");
-    drop(open(mount.path(), &ManualClock::new()));
-    if !mount.make_read_only() {
-        return eprintln!("left out: this machine does not let the test mount a file system");
-    }
-    let (kind, message) = refusal(mount.path());
+    let directory = tempfile::tempdir().unwrap();
+    let Some(mount) = Mount::memory(directory.path(), "size=8m") else { return };
+    drop(open(directory.path(), &ManualClock::new()));
+    mount.change("ro");
+    let (kind, message) = refusal(directory.path());
     assert_eq!(kind, StoreErrorKind::Refused);
     assert!(message.contains("give this process the right to write there"), "{message}");
 }
 
 #[tokio::test]
 async fn a_full_disk_refuses_new_keys_loses_nothing_and_recovers_by_itself() {
-    let mount = Mount::new("size=1m");
-    if !mount.is_mounted {
-        return eprintln!("left out: this machine does not let the test mount a file system");
-    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::memory(directory.path(), "size=1m") else { return };
     let clock = ManualClock::new();
-    let store = EmbeddedStore::open_with(mount.path(), clock.arc(), small()).unwrap();
-    let filler = mount.path().join("filler");
+    let store = EmbeddedStore::open_with(directory.path(), clock.arc(), small()).unwrap();
+    let filler = directory.path().join("filler");
     let mut number = 0;
     let refused = loop {
         match store.swap(&key(number), None, &completed(&store, &[7; 2000])).await {
@@ -111,7 +108,7 @@ async fn a_full_disk_refuses_new_keys_loses_nothing_and_recovers_by_itself() {
         tokio::task::yield_now().await;
     }
     drop(store);
-    let store = EmbeddedStore::open_with(mount.path(), clock.arc(), small()).unwrap();
+    let store = EmbeddedStore::open_with(directory.path(), clock.arc(), small()).unwrap();
     for earlier in 0..=number {
         assert!(store.load(&key(earlier)).await.unwrap().is_some(), "{earlier} was acknowledged");
     }
@@ -122,40 +119,4 @@ fn names(directory: &Path) -> Vec<String> {
         fs::read_dir(directory).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
-}
-
-/// A small file system in memory.
-pub(crate) struct Mount {
-    directory: tempfile::TempDir,
-    pub(crate) is_mounted: bool,
-}
-
-impl Mount {
-    pub(crate) fn new(options: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let options = if options == "ro_after" { "size=8m" } else { options };
-        let is_mounted = run("mount", &["-t", "tmpfs", "-o", options, "semel-test"], directory.path());
-        Self { directory, is_mounted }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    fn make_read_only(&self) -> bool {
-        self.is_mounted && run("mount", &["-o", "remount,ro"], self.path())
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        if self.is_mounted {
-            run("umount", &["-l"], self.path());
-        }
-    }
-}
-
-fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
-    let status = std::process::Command::new(program).args(arguments).arg(path).status();
-    status.is_ok_and(|it| it.success())
 }

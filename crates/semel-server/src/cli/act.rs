@@ -193,7 +193,8 @@ fn follow(client: &Client, begun: JobView, verb: Verb, is_dry: bool) -> Result<(
     }
     drop(progress);
     let summary = if is_dry {
-        format!("{} would be tried: {}\n", count(job.matched, "execution", "executions"), verb.as_str())
+        let matched = count(job.matched, "execution", "executions");
+        format!("{}: {matched} would be tried, and nothing was changed\n", verb.as_str())
     } else {
         format!("{}: {} done, {} skipped\n", verb.as_str(), job.done, job.skipped)
     };

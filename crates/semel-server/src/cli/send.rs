@@ -117,8 +117,10 @@ fn read(typed: &Typed) -> Result<Vec<u8>, Failure> {
     let name = typed.file.as_deref().ok_or_else(|| {
         Failure::usage("what is to be sent?").hint("name a file, `-` for standard input, or `--data DATA`")
     })?;
-    let unreadable =
-        |error: &std::io::Error| Failure::usage(format!("`{}` cannot be read", clean(name))).because(error);
+    let unreadable = |error: &std::io::Error| {
+        let failure = Failure::usage(format!("`{}` cannot be read", clean(name))).because(error);
+        failure.hint("name a file that is there, `-` for standard input, or `--data DATA`")
+    };
     let mut bytes = Vec::new();
     let reading = match name {
         "-" => std::io::stdin().take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes),

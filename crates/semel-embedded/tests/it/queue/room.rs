@@ -1,14 +1,13 @@
 //! One directory, one process, and only so much room.
 
 use super::damage::{FUNCTION, completed, event};
-use crate::directory::Mount;
 use semel_core::{
     queue::{Accepted, Change, Demand, Queue, Want, Written},
     record::Holder,
     store::StoreErrorKind,
 };
 use semel_embedded::{EmbeddedQueue, Home, Options};
-use semel_testkit::ManualClock;
+use semel_testkit::{ManualClock, Mount};
 use std::{fs, time::Duration};
 
 #[tokio::test]
@@ -60,20 +59,18 @@ async fn a_queue_that_has_no_room_accepts_nothing_new_and_finishes_what_it_has()
 
 #[tokio::test]
 async fn a_full_disk_refuses_new_events_finishes_what_is_under_way_and_recovers_by_itself() {
-    let mount = Mount::new("size=2m");
-    if !mount.is_mounted {
-        return eprintln!("left out: this machine does not let the test mount a file system");
-    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::memory(directory.path(), "size=2m") else { return };
     let clock = ManualClock::new();
     let options = || Options { segment_bytes: 64 << 10, flush_segments: 2, backlog_segments_max: 8 };
-    let open = || EmbeddedQueue::builder(mount.path(), clock.arc()).options(options()).open().unwrap();
+    let open = || EmbeddedQueue::builder(directory.path(), clock.arc()).options(options()).open().unwrap();
     let queue = open();
     let now = queue.clock().now();
     let want = Want { function: FUNCTION.into(), limit: 1, lease: Duration::from_mins(1) };
     let demand = Demand { holder: Holder(1), wants: vec![want] };
     drop(queue.accept(&[event(0, 10, now)]).await.unwrap());
     let held = queue.claim(&demand).await.unwrap().remove(0);
-    let filler = mount.path().join("filler");
+    let filler = directory.path().join("filler");
     fs::write(&filler, vec![0; 4 << 20]).unwrap_err();
     let mut number = 1;
     let refused = loop {

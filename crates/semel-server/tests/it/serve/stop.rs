@@ -3,6 +3,7 @@
 use super::support::{Server, event, full, orders, read};
 use crate::support::{Asked, Client, Upstream, semel, soon};
 use insta::assert_snapshot;
+use semel_testkit::Mount;
 
 /// Until an execution has this status.
 async fn stands(server: &Server, id: &str, status: &str) {
@@ -29,6 +30,38 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
     for id in 0..20 {
         stands(&server, &format!("evt-{id}"), "COMPLETED").await;
     }
+}
+
+/// F3: senders are told to come again, and what was acknowledged is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_nothing_more_loses_nothing_and_is_used_again_when_there_is_room() {
+    let (function, directory) = (Upstream::echo().await, tempfile::tempdir().unwrap());
+    let Some(mount) = Mount::memory(directory.path(), "size=44m") else { return };
+    let server = Server::start(directory, &orders(&function, ""), &[]);
+    let data = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
+    let mut taken = 0;
+    let refused = loop {
+        let got = server.event(&format!("evt-{taken}"), &data).await;
+        if got.status != 202 {
+            break got;
+        }
+        taken += 1;
+        assert!(taken < 1_000, "the disk must fill up");
+    };
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    mount.change("size=88m");
+    soon("room", async { while server.event(&format!("evt-{taken}"), &data).await.status != 202 {} }).await;
+    for id in 0..=taken {
+        let id = format!("evt-{id}");
+        soon("its end", async {
+            while read(&server.event(&id, &data).await)["functions"][0]["status"] != "COMPLETED" {}
+        })
+        .await;
+    }
+    assert_eq!(function.calls(), taken + 1);
+    // Before the directory is removed.
+    drop(mount);
 }
 
 #[tokio::test(flavor = "multi_thread")]
