@@ -45,9 +45,11 @@ async fn waited_for(once: &Once) {
 
 /// A holder that vanished is replaced when its lease lapses, and told so if it comes back.
 async fn taken_over(once: &Once) {
+    /// A claim has a third of it to be answered, and an emulator may take its time.
+    const LEASE: Duration = Duration::from_secs(2);
     let id = fresh_id();
     let call = || {
-        let call = once.call("end-to-end", id).lease(Duration::from_millis(400));
+        let call = once.call("end-to-end", id).lease(LEASE);
         call.on_busy(OnBusy::Wait { max: Duration::from_secs(30) })
     };
     let Begin::Run(late) = call().begin().await.unwrap() else { panic!("it is fresh") };
