@@ -5,7 +5,7 @@ use crate::{
     shell::{Failure, cargo, run},
 };
 
-/// As what is given to others is built.
+/// As what is meant for others is built.
 const PROFILE: [&str; 2] = ["--profile", "dist"];
 
 /// Measures the embedded store, optimised, and passes the arguments on.
