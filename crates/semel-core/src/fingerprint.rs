@@ -19,10 +19,10 @@ pub use json::{JSON_DEPTH_MAX, NotJson};
 
 use crate::hex::Hex;
 use sha2::{Digest, Sha256};
-use std::fmt;
+use std::{fmt, num::NonZeroU8};
 
 /// The rules of today.
-const VERSION: u8 = 1;
+const VERSION: NonZeroU8 = NonZeroU8::MIN;
 /// Members of so many bytes are put in order without a second buffer.
 const ORDERED_BYTES: usize = 1024;
 
@@ -52,7 +52,7 @@ fn room_for(length: usize, text: &[u8]) -> Vec<u8> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
-    version: u8,
+    version: NonZeroU8,
     hash: [u8; 32],
 }
 
@@ -126,12 +126,12 @@ impl Fingerprint {
     }
 
     /// One that was taken apart by [`Fingerprint::version`] and [`Fingerprint::hash`].
-    pub const fn from_parts(version: u8, hash: [u8; 32]) -> Self {
+    pub const fn from_parts(version: NonZeroU8, hash: [u8; 32]) -> Self {
         Self { version, hash }
     }
 
     /// The version of the rules that made the payload canonical.
-    pub const fn version(&self) -> u8 {
+    pub const fn version(&self) -> NonZeroU8 {
         self.version
     }
 

@@ -11,7 +11,7 @@
 //! It does not compress or encrypt, and it does not know fences: a store keeps those beside the bytes.
 //!
 //! ```text
-//! version 1 · kind 1 · fingerprint 1 + 32 · attempts · created · updated · expires · state… · key · crc 4
+//! version 1 · kind 1 · fingerprint 1 (+ 32) · attempts · created · updated · expires · state… · key · crc 4
 //! ```
 //! Numbers are LEB128. Of the times only the first is absolute; each other one is a signed distance.
 

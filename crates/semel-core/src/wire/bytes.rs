@@ -2,6 +2,7 @@
 
 use super::WireError;
 use crate::{fingerprint::Fingerprint, time::Timestamp};
+use std::num::NonZeroU8;
 
 /// Longest LEB128 of a `u64`.
 const VARINT_BYTES_MAX: usize = 10;
@@ -47,9 +48,12 @@ pub(super) fn put_expiry(out: &mut Vec<u8>, time: Timestamp, near: Timestamp) {
     }
 }
 
-/// Appends a fingerprint.
+/// Appends a fingerprint: its version and hash, or a zero for that of no payload, which many have.
 pub(super) fn put_fingerprint(out: &mut Vec<u8>, fingerprint: &Fingerprint) {
-    out.push(fingerprint.version());
+    if *fingerprint == Fingerprint::EMPTY {
+        return out.push(0);
+    }
+    out.push(fingerprint.version().get());
     out.extend_from_slice(fingerprint.hash());
 }
 
@@ -134,8 +138,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn fingerprint(&mut self) -> Result<Fingerprint, WireError> {
-        let version = self.byte("the fingerprint")?;
-        Ok(Fingerprint::from_parts(version, self.array("the fingerprint")?))
+        match NonZeroU8::new(self.byte("the fingerprint")?) {
+            Some(version) => Ok(Fingerprint::from_parts(version, self.array("the fingerprint")?)),
+            None => Ok(Fingerprint::EMPTY),
+        }
     }
 
     fn take(&mut self, length: u64, what: &'static str) -> Result<&'a [u8], WireError> {

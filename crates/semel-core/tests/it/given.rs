@@ -14,6 +14,7 @@ use semel_core::{
 };
 use std::{
     hash::{BuildHasher, RandomState},
+    num::NonZeroU8,
     sync::Arc,
     time::Duration,
 };
@@ -80,7 +81,11 @@ pub(crate) fn any_key() -> impl Strategy<Value = Key> {
 }
 
 pub(crate) fn any_fingerprint() -> impl Strategy<Value = Fingerprint> {
-    any::<(u8, [u8; 32])>().prop_map(|(version, hash)| Fingerprint::from_parts(version, hash))
+    let hashed = any::<(NonZeroU8, [u8; 32])>();
+    prop_oneof![
+        hashed.prop_map(|(version, hash)| Fingerprint::from_parts(version, hash)),
+        Just(Fingerprint::EMPTY),
+    ]
 }
 
 pub(crate) fn any_reason() -> impl Strategy<Value = Reason> {

@@ -39,6 +39,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ),
         ("failed", finished(State::Failed { reason: Reason::Fatal, error: "no such order".into() })),
         ("failed_unknown", record(State::Failed { reason: Reason::OutcomeUnknown, error: "lapsed".into() })),
+        ("no_payload", without_payload()),
     ]
 }
 
@@ -51,6 +52,11 @@ fn record(state: State) -> Record {
         updated_at: NOON + SECOND * 2,
         expires_at: Timestamp::NEVER,
     }
+}
+
+fn without_payload() -> Record {
+    let pending = record(State::Pending { due_at: NOON, error: None });
+    Record { fingerprint: Fingerprint::EMPTY, ..pending }
 }
 
 fn in_progress(place: Place, on_lapse: OnLapse) -> State {
@@ -67,17 +73,28 @@ fn a_completed() -> (Key, Record) {
     (a_key(), record)
 }
 
+fn fixture_path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("{name}.hex"))
+}
+
+/// The bytes of a fixture.
+fn fixture(name: &str) -> Vec<u8> {
+    let path = fixture_path(name);
+    let kept = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is there", path.display()));
+    let kept = kept.trim();
+    (0..kept.len()).step_by(2).map(|it| u8::from_str_radix(&kept[it..it + 2], 16).expect("hex")).collect()
+}
+
 /// Compares bytes with their fixture; with `SEMEL_BLESS` set, writes a fixture that is not there yet.
 fn check_fixture(name: &str, bytes: &[u8]) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("{name}.hex"));
+    let path = fixture_path(name);
     let hex = bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     if env::var_os("SEMEL_BLESS").is_some() && !path.exists() {
         fs::write(&path, format!("{hex}\n")).expect("the fixtures can be written");
     }
-    let kept = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is there", path.display()));
-    let kept = kept.trim();
-    assert_eq!(kept, hex, "{name}: today's code writes other bytes than the ones in the field");
-    (0..kept.len()).step_by(2).map(|it| u8::from_str_radix(&kept[it..it + 2], 16).expect("hex")).collect()
+    let kept = fixture(name);
+    assert_eq!(kept, bytes, "{name}: today's code writes other bytes than the ones in the field");
+    kept
 }
 
 #[test]
@@ -87,6 +104,13 @@ fn every_state_is_read_from_its_fixture_and_written_the_same() {
         assert_eq!(wire::decode(a_key().identity(), &kept), Ok((a_key(), record.clone())), "{name}");
         assert_eq!(wire::decode_record(&a_key(), &kept), Ok(record), "{name}");
     }
+}
+
+/// Before the fingerprint of no payload had a byte for itself, it was written out.
+#[test]
+fn a_fingerprint_of_no_payload_is_read_also_where_it_was_written_in_full() {
+    let kept = fixture("record_v1_no_payload_in_full");
+    assert_eq!(wire::decode(a_key().identity(), &kept), Ok((a_key(), without_payload())));
 }
 
 /// One execution of each phase variant, by the name of its fixture. Never change one: add.
