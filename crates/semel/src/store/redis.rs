@@ -1,7 +1,8 @@
 //! Records in Redis or Valkey, on one server or a cluster.
 //!
-//! 1. A record is one string: its fence in sixteen digits, then its bytes. Its name is `prefix:{identity}`, so
-//!    that it lies in one slot of a cluster and no character of a user's key reaches the server.
+//! 1. A record is one string: its fence in sixteen digits, then its bytes. Its name is `prefix:identity`, the
+//!    identity in URL-safe base64: no character of a user's key reaches the server, and names stay short, because
+//!    the server hashes one a dozen times for each swap.
 //! 2. A swap is one script and one round trip: it compares the fence, writes and sets the expiry. Swaps that come at
 //!    the same time go in one command, except to a cluster. The script is sent by its hash, and whole to a server that
 //!    does not know it.
@@ -40,6 +41,7 @@ pub use connection::{CONNECT_MAX, Connection, RESPONSE_MAX};
 pub use script::EXPIRY_MARGIN;
 
 use crate::store::offset::LearnedClock;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use batch::Batches;
 use error::{misconfigured, trouble};
 use redis::{FromRedisValue, RedisError, cmd};
@@ -47,7 +49,6 @@ use script::{Request, server_time};
 use semel_core::{
     BoxFuture,
     fence::Fence,
-    hex::Hex,
     key::Key,
     record::{Record, Stored},
     store::{Store, StoreError, Swap},
@@ -57,6 +58,8 @@ use std::sync::Arc;
 
 /// What names begin with unless [`RedisStore::with_prefix`] says otherwise.
 pub const PREFIX: &str = "semel";
+/// What an identity takes in a name: 32 bytes, six bits a character.
+const IDENTITY_CHARACTERS: usize = 43;
 /// Longest prefix, in bytes.
 pub const PREFIX_BYTES_MAX: usize = 128;
 
@@ -122,12 +125,17 @@ impl RedisStore {
 
     /// The name under which the record of this key stands in Redis, for those who look with `redis-cli`.
     pub fn name(&self, key: &Key) -> String {
-        String::from_utf8(self.name_bytes(key)).expect("a prefix and digits are ASCII")
+        String::from_utf8(self.name_bytes(key)).expect("a prefix and base64 are ASCII")
     }
 
     fn name_bytes(&self, key: &Key) -> Vec<u8> {
-        let identity = Hex::of(key.identity().as_bytes());
-        [self.prefix.as_bytes(), b":{", identity.as_str().as_bytes(), b"}"].concat()
+        let prefix = self.prefix.as_bytes();
+        let mut name = vec![b':'; prefix.len() + 1 + IDENTITY_CHARACTERS];
+        name[..prefix.len()].copy_from_slice(prefix);
+        let place = &mut name[prefix.len() + 1..];
+        let written = URL_SAFE_NO_PAD.encode_slice(key.identity().as_bytes(), place);
+        assert_eq!(written, Ok(IDENTITY_CHARACTERS), "an identity has 32 bytes");
+        name
     }
 
     async fn ask_time(&self) -> Result<(), StoreError> {

@@ -43,7 +43,7 @@ const FENCE_MAX: u64 = (1 << 53) - 1;
 /// expected; and in how many milliseconds it may go, or nothing. Gives the fence of new records; then the number of
 /// each swap that was lost, and what stands there, or nothing, or a list with an error.
 pub(super) const SWAPS: &str = "\
-local call, sub, keys, args = redis.call, string.sub, KEYS, ARGV
+local call, find, keys, args = redis.call, string.find, KEYS, ARGV
 local new = tonumber(args[1])
 local time = call('TIME')
 local fence = string.format('%010d%06d', time[1], time[2])
@@ -76,7 +76,7 @@ if new < #keys then
     local stored, expected, value, life = found[i - new], args[at], args[at + 1], args[at + 2]
     if expected == '' then
       if stored or not call('SET', keys[i], fence .. value, 'NX', 'PX', life) then lost(i, stored) end
-    elseif not stored or sub(stored, 1, 16) ~= expected then lost(i, stored)
+    elseif not stored or find(stored, expected, 1, true) ~= 1 then lost(i, stored)
     elseif life == '' then call('SET', keys[i], value)
     else call('SET', keys[i], value, 'PX', life) end
     at = at + 3
