@@ -5,6 +5,7 @@ mod config;
 mod events;
 mod hostile;
 mod reload;
+mod sns;
 mod sources;
 mod stop;
 mod support;

@@ -29,7 +29,7 @@ fn sha256(secret: &[u8], message: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message)
 }
 
-fn is_duplicate(got: &Got) -> bool {
+pub(super) fn is_duplicate(got: &Got) -> bool {
     got.status == 200 && read(got)["duplicate"] == true
 }
 
@@ -197,7 +197,8 @@ async fn credentials_are_there_once_and_right() {
     );
 }
 
-fn key(name: &str) -> RsaKeyPair {
+/// The key that SNS's certificate of the tests goes with, or another.
+pub(super) fn key(name: &str) -> RsaKeyPair {
     let der: &[u8] = match name {
         "own" => include_bytes!("../../../../semel-events/tests/fixtures/sns/leaf-key.der"),
         _ => include_bytes!("../../../../semel-events/tests/fixtures/sns/stranger-key.der"),
@@ -286,44 +287,6 @@ async fn where_keys_cannot_be_had_nobody_can_tell() {
     assert_eq!(told(&got), (503, "keys-unavailable".to_owned()));
     assert!(got.header("retry-after").is_some());
     assert_eq!(function.calls(), 0);
-}
-
-/// Hostile 13: nothing is fetched from elsewhere, for no topic but the configured ones.
-#[tokio::test(flavor = "multi_thread")]
-async fn sns_is_refused_before_anything_is_fetched() {
-    let (function, evil) = (Upstream::echo().await, Upstream::echo().await);
-    let file = "[[source]]\nname = \"it\"\nauth = \"sns\"\ntopics = [\"arn:aws:sns:us-west-2:123456789012:MyTopic\"]\n";
-    let server = Server::with(&orders(&function, file));
-    let message = |topic: &str, url: &str, version: &str| {
-        json!({"Type": "Notification", "MessageId": "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324", "TopicArn": topic,
-            "Subject": "My First Message", "Message": "Hello world!", "Timestamp": "2012-05-02T00:54:06.655Z",
-            "SignatureVersion": version, "Signature": "EXAMPLEw6JRN", "SigningCertURL": url})
-        .to_string()
-    };
-    let own = "arn:aws:sns:us-west-2:123456789012:MyTopic";
-    let right =
-        "https://sns.us-west-2.amazonaws.com/SimpleNotificationService-f3ecfb7224c7233fe7bb5f59f96de52f.pem";
-    let elsewhere = format!("http://{}/cert.pem", evil.address);
-    let wrong = [
-        message(own, &elsewhere, "2"),
-        message(own, "https://sns.evil.com/amazonaws.com/a.pem", "2"),
-        message(own, "http://sns.us-west-2.amazonaws.com/a.pem", "2"),
-        message(own, "https://sns.us-west-2.amazonaws.com.evil.com/a.pem", "2"),
-        message(own, "https://sns.us-west-2.amazonaws.com@evil.com/a.pem", "2"),
-        message(own, "https://sns.us-west-2.amazonaws.com/../a.pem", "2"),
-        message(own, right, "1"),
-        message("arn:aws:sns:us-west-2:999999999999:Other", right, "2"),
-        json!({"Type": "SubscriptionConfirmation", "MessageId": "1", "TopicArn": own, "Token": "t", "Message": "m",
-            "SubscribeURL": elsewhere, "Timestamp": "2012-04-26T20:45:04.751Z", "SignatureVersion": "2",
-            "Signature": "AA==", "SigningCertURL": elsewhere}).to_string(),
-        "{}".to_owned(),
-    ];
-    for body in wrong {
-        let got =
-            server.json("/sources/it", &[("x-amz-sns-message-type", "Notification")], body.clone()).await;
-        assert_eq!(told(&got), (401, "unauthorized".to_owned()), "{body}");
-    }
-    assert_eq!((function.calls(), evil.calls()), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
