@@ -79,11 +79,32 @@ pub trait Queue: Send + Sync + 'static {
     /// The clock by which dues, leases and retention are judged.
     fn clock(&self) -> Arc<dyn Clock>;
 
+    /// What was found, if the queue forgot something that it had acknowledged: after a backup was restored, or after a
+    /// failover to a server that lagged. It then takes, hands out and writes nothing until somebody decides how to
+    /// [go on](Queue::go_on).
+    fn went_back(&self) -> Option<String> {
+        None
+    }
+
+    /// Somebody has looked at what the queue forgot: it goes on from what it has.
+    fn go_on(&self, _how: GoOn) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Resolves when somebody else may have left something that is due, so that whoever sleeps may ask at once. No more than
     /// that, and no queue has to: this one never does.
     fn hint(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
+}
+
+/// How a queue goes on after it [went back](Queue::went_back).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GoOn {
+    /// On this node, until it ends or somebody decides: what is there can be changed, and nothing is handed out.
+    WithoutClaims,
+    /// On all nodes, as if nothing had been.
+    Wholly,
 }
 
 /// Something as it stands in a queue.

@@ -174,6 +174,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::past::/)",
     },
     Sabotage {
+        name: "postgres_queue_ignores_its_place",
+        breaks: "tables that were restored from a dump are noticed by nodes that remember nothing",
+        caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::past::/)",
+    },
+    Sabotage {
+        name: "postgres_past_is_not_skipped",
+        breaks: "what a backup brought back is not delivered if somebody said to skip it",
+        caught_by: "binary_id(semel-server::it) & test(/^api::postgres::/)",
+    },
+    Sabotage {
         name: "events_json_is_bytes",
         breaks: "a sender may order the members of its JSON anew",
         caught_by: "binary_id(semel-events::it) & test(/^event::/)",

@@ -21,7 +21,7 @@ use crate::{
 };
 use semel_core::{
     execution::{ErrorPrint, Execution, ExecutionId},
-    queue::{Filter, PAGE_MAX},
+    queue::{Filter, GoOn, PAGE_MAX},
     record::Status,
     store::StoreError,
 };
@@ -140,6 +140,18 @@ pub(crate) struct Jobs {
 impl Runtime {
     /// Does this to all executions that match, in the background. `None` if too many such jobs run already.
     pub fn bulk(&self, filter: Filter, action: Action, options: BulkOptions, who: &str) -> Option<Job> {
+        self.bulk_then(vec![filter], action, options, who, None)
+    }
+
+    /// The same for what matches one of these, one after the other; and when it is done, lets the queue go on.
+    pub(super) fn bulk_then(
+        &self,
+        filters: Vec<Filter>,
+        action: Action,
+        options: BulkOptions,
+        who: &str,
+        then: Option<GoOn>,
+    ) -> Option<Job> {
         let engine = self.engine();
         let (tell, progress) =
             watch::channel(Progress { matched: 0, done: 0, skipped: 0, state: JobState::Running });
@@ -148,7 +160,8 @@ impl Runtime {
         let bulk = Bulk {
             engine: Arc::clone(engine),
             number: job.number,
-            filter,
+            filters,
+            then,
             action,
             options,
             who: who.to_owned(),
@@ -192,7 +205,8 @@ impl Jobs {
 struct Bulk {
     engine: Arc<Engine>,
     number: u64,
-    filter: Filter,
+    filters: Vec<Filter>,
+    then: Option<GoOn>,
     action: Action,
     options: BulkOptions,
     who: String,
@@ -216,25 +230,44 @@ impl Bulk {
 
     async fn act(&self) -> Result<JobState, StoreError> {
         if !self.options.dry_run {
-            self.note("job", &format!("{} of {:?}", self.action.as_str(), self.filter)).await?;
+            self.note("job", &format!("{} of {:?}", self.action.as_str(), self.filters)).await?;
         }
         let began = self.engine.clock.monotonic();
         let mut canary = self.options.canary.filter(|_| !self.options.dry_run).map(Canary::new);
+        for filter in &self.filters {
+            let stopped = self.act_on_all(filter, &mut canary, began).await?;
+            if let Some(state) = stopped {
+                return Ok(state);
+            }
+        }
+        if let Some(how) = self.then {
+            self.engine.queue.go_on(how).await?;
+        }
+        Ok(JobState::Finished)
+    }
+
+    /// Operates on all that match. How it ended, if it was before the last of them.
+    async fn act_on_all(
+        &self,
+        filter: &Filter,
+        canary: &mut Option<Canary>,
+        began: Duration,
+    ) -> Result<Option<JobState>, StoreError> {
         let mut from = None;
         loop {
-            let page = self.engine.queue.list(&self.filter, from.as_ref(), PAGE_MAX).await?;
+            let page = self.engine.queue.list(filter, from.as_ref(), PAGE_MAX).await?;
             let ids: Vec<_> =
                 page.items.iter().filter(|it| is_anybodys(&it.value)).map(|it| it.value.id()).collect();
             for ids in ids.chunks(STEP) {
                 if self.is_over() {
-                    return Ok(JobState::Aborted);
+                    return Ok(Some(JobState::Aborted));
                 }
                 for id in ids {
                     if canary.as_ref().is_some_and(Canary::is_full)
                         && let Some(canary) = canary.take()
                         && !self.is_well(&canary.ids).await?
                     {
-                        return Ok(JobState::CanaryFailed);
+                        return Ok(Some(JobState::CanaryFailed));
                     }
                     let is_done = self.act_on(*id, began).await?;
                     if let Some(canary) = canary.as_mut().filter(|_| is_done) {
@@ -244,7 +277,7 @@ impl Bulk {
             }
             from = page.next;
             if from.is_none() {
-                return Ok(JobState::Finished);
+                return Ok(None);
             }
         }
     }

@@ -7,6 +7,7 @@
 //! 3. An operation is a step of the machine, fenced like every other: whoever is superseded by it notices.
 //! 4. An operation on many executions is a [`Job`]: it runs in the background, can be watched and aborted, can try a few
 //!    first, and can be counted beforehand.
+//! 5. A queue that forgot something is handed nothing out of until somebody decides: replay, or skip.
 //!
 //! It does not know who may do what: that is for whoever lets people in.
 
@@ -14,6 +15,7 @@ mod audit;
 mod bulk;
 mod document;
 mod operate;
+mod past;
 mod pause;
 
 pub(crate) use audit::Auditing;
@@ -22,4 +24,5 @@ pub(crate) use bulk::Jobs;
 pub use bulk::{BulkOptions, CANARY_WAIT_MAX, JOBS_MAX, Job, JobState, Progress};
 pub use document::DOCUMENT_NAME_BYTES_MAX;
 pub use operate::{Action, Operated};
+pub use past::Decided;
 pub(crate) use pause::{follow, load, pause_by_runtime};

@@ -9,7 +9,7 @@
 //! 5. Deadlocks and serialization failures, which did nothing, are tried again a few times.
 //! 6. A row that cannot be read stands in nobody's way: it is put aside, and [`PostgresQueue::damaged`] names it.
 //! 7. The fences are a sequence's, which never goes back. That the database does not either is checked with every
-//!    write: see [`WentBack`].
+//!    write, when a node begins, and when it purges: see [`WentBack`].
 //! 8. Nodes tell each other what they leave to be claimed (`NOTIFY`), which shortens a sleep and is nowhere needed.
 //!
 //! It changes no schema unless it is asked to.
@@ -23,6 +23,7 @@ mod epochs;
 mod hints;
 mod lines;
 mod list;
+mod past;
 mod row;
 mod schema;
 mod send;
@@ -30,12 +31,13 @@ mod statements;
 mod write;
 
 pub use builder::PostgresQueueBuilder;
-pub use epochs::WentBack;
+pub use past::WentBack;
 
 use super::limits;
 use damaged::Damaged;
 use epochs::Epochs;
 use hints::Hints;
+use past::Past;
 use semel::{
     doctor::Report,
     store::postgres::shared::{self, LearnedClock, PURGE_MAX, told},
@@ -43,7 +45,7 @@ use semel::{
 use semel_core::{
     BoxFuture,
     execution::{Execution, ExecutionId},
-    queue::{Accepted, Change, Counts, Cursor, Demand, Fenced, Filter, Page, Queue, Written},
+    queue::{Accepted, Change, Counts, Cursor, Demand, Fenced, Filter, GoOn, Page, Queue, Written},
     store::{StoreError, StoreErrorKind},
     time::{Clock, Timestamp},
 };
@@ -72,6 +74,7 @@ struct Shared {
     statements: Statements,
     clock: Arc<LearnedClock>,
     epochs: Epochs,
+    past: Past,
     damaged: Damaged,
     hints: Hints,
 }
@@ -98,14 +101,9 @@ impl PostgresQueue {
     }
 
     /// Whether the database was found to have gone back in time. While it is so, nothing is accepted, claimed or
-    /// written.
+    /// written, until somebody decides: see [`Queue::go_on`].
     pub fn went_back(&self) -> Option<WentBack> {
         self.shared.epochs.alarm()
-    }
-
-    /// Somebody has looked at what the database forgot, and the work goes on from what it has.
-    pub fn accept_the_past(&self) {
-        self.shared.epochs.forget();
     }
 
     /// Some of the executions that this node met and could not read: their rows were changed by somebody else, or
@@ -219,11 +217,22 @@ impl Queue for PostgresQueue {
 
     fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
         let shared = Arc::clone(&self.shared);
-        Box::pin(self.carry(async move { shared.purge(row::millis(expired_at), limit).await }))
+        Box::pin(self.carry(async move {
+            shared.look().await?;
+            shared.purge(row::millis(expired_at), limit).await
+        }))
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::<LearnedClock>::clone(&self.shared.clock)
+    }
+
+    fn went_back(&self) -> Option<String> {
+        self.shared.epochs.alarm().map(|it| it.to_string())
+    }
+
+    fn go_on(&self, how: GoOn) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.shared.go_on(how))
     }
 
     fn hint(&self) -> BoxFuture<'_, ()> {

@@ -5,7 +5,7 @@ use super::{
     executions::filter,
     problems::{self, Trouble},
     table::Asked,
-    views::{BulkRequest, JobView, JobsView, Nothing, Stage, Verb},
+    views::{BulkRequest, JobView, JobsView, Nothing, PastView, Stage, Verb},
 };
 use crate::config;
 use semel_core::{
@@ -13,7 +13,7 @@ use semel_core::{
     queue::{Filter, PAGE_MAX},
     record::Status,
 };
-use semel_runtime::{Action, BulkOptions, Job, JobState, Progress, Rate};
+use semel_runtime::{Action, BulkOptions, Decided, Job, JobState, Progress, Rate};
 use std::sync::Arc;
 
 /// `POST /v1/bulk`.
@@ -82,6 +82,27 @@ pub(super) async fn stop_errors(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>)
     let print: ErrorPrint = asked.name.parse().map_err(|_| problems::NOT_FOUND)?;
     let job = desk.runtime.stop_errors(print, &asked.who.name).ok_or(problems::BUSY)?;
     Ok(view(&job))
+}
+
+/// `POST /v1/past/replay`.
+pub(super) async fn replay_past(
+    desk: Arc<Desk>,
+    asked: Asked<Nothing, Nothing>,
+) -> Result<PastView, Trouble> {
+    Ok(PastView { found: decided(desk.runtime.replay_past(&asked.who.name).await?)? })
+}
+
+/// `POST /v1/past/skip`.
+pub(super) async fn skip_past(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
+    Ok(view(&decided(desk.runtime.skip_past(&asked.who.name).await?)?))
+}
+
+fn decided<T>(decided: Decided<T>) -> Result<T, Trouble> {
+    match decided {
+        Decided::Done(it) => Ok(it),
+        Decided::Nothing => Err(Trouble::conflict("The store forgot nothing: there is nothing to decide.")),
+        Decided::Busy => Err(problems::BUSY.into()),
+    }
 }
 
 impl Desk {

@@ -157,11 +157,11 @@ pub(super) async fn server(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> R
         now: Moment(desk.runtime.queue().clock().now()),
         who: asked.who.name.to_string(),
         role: asked.who.role,
-        store: store(&desk.foundation),
+        store: store(&desk.foundation, desk.runtime.queue().went_back()),
     })
 }
 
-fn store(foundation: &Foundation) -> StoreView {
+fn store(foundation: &Foundation, went_back: Option<String>) -> StoreView {
     let room = foundation.room();
     StoreView {
         place: foundation.place.clone(),
@@ -171,6 +171,7 @@ fn store(foundation: &Foundation) -> StoreView {
         used_bytes: room.map(|it| it.used),
         left_bytes: room.map(|it| it.left).filter(|it| *it < u64::MAX),
         days_to_full: room.and_then(|it| it.days_to_full),
+        went_back,
     }
 }
 

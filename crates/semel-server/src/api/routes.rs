@@ -147,6 +147,25 @@ pub(crate) fn routes() -> Vec<Route> {
             overview::ledger,
         ),
         Route::new(
+            post(
+                Admin,
+                "/v1/past/replay",
+                "replayPast",
+                "Delivers what the store has, after it was found to have forgotten something",
+            ),
+            jobs::replay_past,
+        ),
+        Route::new(
+            post(
+                Admin,
+                "/v1/past/skip",
+                "skipPast",
+                "Cancels what the store has and did not finish, after it was found to have forgotten something; then goes on",
+            ),
+            jobs::skip_past,
+        )
+        .answered_with(StatusCode::ACCEPTED),
+        Route::new(
             post(Admin, "/v1/purge", "purge", "Removes now what has outlived its retention"),
             overview::purge,
         ),

@@ -451,6 +451,12 @@ shapes! {
         next: Option<String>,
     }
 
+    /// What somebody decided about.
+    struct PastView {
+        /// How the store was found to have forgotten what it had acknowledged.
+        found: String,
+    }
+
     /// What was removed.
     struct PurgeView {
         /// So many executions whose retention was over.
@@ -489,5 +495,7 @@ shapes! {
         left_bytes: Option<u64>,
         /// In how many days nothing is left, if it goes on growing as it does.
         days_to_full: Option<u64>,
+        /// How it was found to have forgotten what it had acknowledged: nothing is delivered until somebody decides.
+        went_back: Option<String>,
     }
 }

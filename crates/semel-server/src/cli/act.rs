@@ -133,7 +133,7 @@ fn act(typed: &Typed, verb: Verb, body: Option<&Value>, canary: Option<u32>) -> 
         body["canary"] = canary.into();
     }
     let begun: JobView = client.read(client.post("/v1/bulk", Some(&body))?)?;
-    follow(&client, begun, verb, typed.dry_run)
+    follow(&client, begun, verb.as_str(), typed.dry_run)
 }
 
 /// Does something to the one execution that is called this.
@@ -182,7 +182,7 @@ fn under_way(job: &JobView, took: Duration) -> String {
 }
 
 /// Tells how far a job is until it is over.
-fn follow(client: &Client, begun: JobView, verb: Verb, is_dry: bool) -> Result<(), Failure> {
+pub(super) fn follow(client: &Client, begun: JobView, verb: &str, is_dry: bool) -> Result<(), Failure> {
     let path = format!("/v1/jobs/{}", begun.number);
     let (mut job, mut wait, mut progress) = (begun, LOOKS.0, Progress::new());
     while matches!(job.state, Stage::Running | Stage::Canary) {
@@ -194,9 +194,9 @@ fn follow(client: &Client, begun: JobView, verb: Verb, is_dry: bool) -> Result<(
     drop(progress);
     let summary = if is_dry {
         let matched = count(job.matched, "execution", "executions");
-        format!("{}: {matched} would be tried, and nothing was changed\n", verb.as_str())
+        format!("{verb}: {matched} would be tried, and nothing was changed\n")
     } else {
-        format!("{}: {} done, {} skipped\n", verb.as_str(), job.done, job.skipped)
+        format!("{verb}: {} done, {} skipped\n", job.done, job.skipped)
     };
     let answer = serde_json::to_value(&job).expect("shapes are JSON");
     client.show(answer, |_: &JobView| summary)?;

@@ -142,6 +142,13 @@ fn store(store: &StoreView) -> Vec<Finding> {
             "keep executions in a directory on a disk, or in PostgreSQL: `semel serve --store`",
         ),
     ];
+    if let Some(found) = &store.went_back {
+        all.push(Finding::new(
+            false,
+            format!("it forgot something: {}", clean(found)),
+            "look what is missing, then `semel past replay` or `semel past skip`",
+        ));
+    }
     all.extend(store.warnings.iter().map(|it| Finding::noted("the store could promise more", clean(it))));
     if let (Some(used), Some(left)) = (store.used_bytes, store.left_bytes) {
         let what = format!("{} of the disk taken, {} left", bytes(used), bytes(left));
@@ -180,6 +187,7 @@ mod tests {
             used_bytes: Some(64 << 20),
             left_bytes: Some(left_bytes),
             days_to_full,
+            went_back: None,
         };
         store(&view).iter().map(|it| format!("{} {}", it.mark(), it.what)).collect()
     }

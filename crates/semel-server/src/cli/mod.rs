@@ -12,6 +12,7 @@ mod client;
 mod demo;
 mod doctor;
 mod list;
+mod past;
 mod plan;
 mod proxy;
 mod send;
@@ -81,6 +82,8 @@ enum Command {
     Resume(switch::Typed),
     /// Pauses a function, and waits until nothing of it runs
     Drain(switch::Drain),
+    /// Decides what becomes of what a store has that forgot something: replay it, or skip it
+    Past(past::Typed),
     /// Lists who changed what
     Audit(list::Audit),
     /// Looks whether a server is well
@@ -125,6 +128,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Command::Pause(typed) => switch::pause(&typed),
         Command::Resume(typed) => switch::resume(&typed),
         Command::Drain(typed) => switch::drain(&typed),
+        Command::Past(typed) => past::run(&typed),
         Command::Audit(typed) => list::audit(&typed),
         Command::Doctor(typed) => doctor::run(&typed),
         Command::Purge(typed) => switch::purge(&typed),

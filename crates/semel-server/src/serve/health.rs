@@ -1,8 +1,8 @@
 //! Health, readiness and version.
 //!
 //! 1. `GET /health` answers 200 while the process lives.
-//! 2. `GET /ready` answers 200 if the queue answers and the server is not stopping, else 503 and which of the two it is. The
-//!    queue is asked at most once in [`FRESH`], whoever asks.
+//! 2. `GET /ready` answers 200 if the queue answers and forgot nothing, and the server is not stopping, else 503 and which of
+//!    these it is. The queue is asked at most once in [`FRESH`], whoever asks.
 //! 3. `GET /version` says which program this is.
 
 use super::Answer;
@@ -48,6 +48,12 @@ impl Health {
     pub(super) async fn ready(&self) -> Response<Answer> {
         if self.stop.is_requested() {
             return status(StatusCode::SERVICE_UNAVAILABLE, "stopping");
+        }
+        if self.runtime.queue().went_back().is_some() {
+            return status(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the store forgot something, and nobody has decided",
+            );
         }
         if self.queue_answers().await {
             return status(StatusCode::OK, "ready");

@@ -5,6 +5,7 @@ use super::{
     damaged::Damaged,
     epochs::Epochs,
     hints::Hints,
+    past::Past,
     schema::{self, TABLE},
     statements::Statements,
 };
@@ -92,8 +93,10 @@ impl PostgresQueueBuilder {
         let clock = Arc::new(LearnedClock::new());
         let (statements, epochs) = (Statements::new(&table), Epochs::default());
         let hints = Hints::new(table.name("_due"));
-        let shared = Shared { pool, statements, clock, epochs, damaged: Damaged::default(), hints };
+        let (damaged, past) = (Damaged::default(), Past::new(&table));
+        let shared = Shared { pool, statements, clock, epochs, past, damaged, hints };
         shared.learn_time().await?;
+        shared.begin().await?;
         Ok(PostgresQueue { shared: Arc::new(shared) })
     }
 

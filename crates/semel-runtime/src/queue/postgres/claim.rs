@@ -121,6 +121,10 @@ impl Operation for Claim {
         DOING
     }
 
+    fn hands_out(&self) -> bool {
+        true
+    }
+
     fn lines(&self) -> &Lines {
         Lines::none()
     }

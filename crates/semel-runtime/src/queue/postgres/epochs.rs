@@ -1,14 +1,14 @@
-//! Whether the database forgot something.
+//! What a node was told of the database's epochs.
 //!
 //! 1. Every write adds one to the epoch of its connection's slot, in the same transaction: so if a write is
 //!    forgotten, by a failover to a standby that lagged or by a backup that was restored, its epoch is, too.
 //! 2. A node remembers the epochs that it was told. One that is not beyond what was known when the statement was
-//!    sent has gone back, and that is an alarm.
-//! 3. After an alarm the node writes nothing more until somebody has looked, and says so.
+//!    sent has gone back.
+//! 3. After an alarm the node writes nothing more until somebody has decided, and says so.
 //!
-//! A node that was started after the database went back knows nothing of it.
+//! What nodes cannot remember, because they were started later, and how they tell each other, is [`super::past`]'s.
 
-use super::schema::SLOTS;
+use super::{past::WentBack, schema::SLOTS};
 use semel::store::postgres::shared::STORE;
 use semel_core::{
     sabotage::is_on,
@@ -19,24 +19,19 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-/// The database went back in time: what it had acknowledged is gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("epoch {remembered} was acknowledged, and then epoch {found} was given out anew")]
-#[non_exhaustive]
-pub struct WentBack {
-    /// What the node had been told.
-    pub remembered: i64,
-    /// What it found.
-    pub found: i64,
-}
-
 /// What is remembered, of each slot.
 pub(super) type Remembered = [i64; SLOTS];
 
 #[derive(Default)]
 pub(super) struct Epochs {
     seen: [AtomicI64; SLOTS],
-    alarm: Mutex<Option<WentBack>>,
+    alarm: Mutex<Option<Alarm>>,
+}
+
+struct Alarm {
+    found: WentBack,
+    /// Whether what is there may be changed all the same.
+    may_write: bool,
 }
 
 impl Epochs {
@@ -46,45 +41,69 @@ impl Epochs {
     }
 
     /// A statement that was sent when this was known says that its slot has this epoch.
-    pub(super) fn told(&self, before: &Remembered, slot: i16, epoch: i64) -> Result<(), StoreError> {
-        let Some(index) = usize::try_from(slot).ok().filter(|it| *it < SLOTS) else { return Ok(()) };
-        let remembered = before[index];
-        if epoch <= remembered && !is_on("postgres_queue_ignores_epochs") {
-            *self.lock() = Some(WentBack { remembered, found: epoch });
-            return self.calm();
+    pub(super) fn told(&self, before: &Remembered, slot: i16, epoch: i64) -> Result<(), WentBack> {
+        if let Some(found) = lost(before, slot, epoch, epoch - 1) {
+            return Err(found);
         }
-        self.seen[index].fetch_max(epoch, Ordering::AcqRel);
+        if let Some(seen) = usize::try_from(slot).ok().and_then(|it| self.seen.get(it)) {
+            seen.fetch_max(epoch, Ordering::AcqRel);
+        }
         Ok(())
     }
 
     /// Refuses after an alarm.
-    pub(super) fn calm(&self) -> Result<(), StoreError> {
-        match self.alarm() {
-            None => Ok(()),
-            Some(alarm) => Err(StoreError::new(StoreErrorKind::Corrupt, STORE, REMEDY).because(alarm)),
+    pub(super) fn calm(&self, hands_out: bool) -> Result<(), StoreError> {
+        match &*self.lock() {
+            Some(alarm) if hands_out || !alarm.may_write => {
+                Err(StoreError::new(StoreErrorKind::Corrupt, STORE, REMEDY).because(alarm.found.clone()))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
     pub(super) fn alarm(&self) -> Option<WentBack> {
-        *self.lock()
+        self.lock().as_ref().map(|it| it.found.clone())
     }
 
-    /// Somebody has looked: what is there now counts.
-    pub(super) fn forget(&self) {
-        for it in &self.seen {
-            it.store(0, Ordering::Release);
+    pub(super) fn raise(&self, found: WentBack) {
+        self.lock().get_or_insert(Alarm { found, may_write: false });
+    }
+
+    /// What is there may be changed, although there is an alarm.
+    pub(super) fn let_write(&self) {
+        self.forget_seen();
+        if let Some(alarm) = &mut *self.lock() {
+            alarm.may_write = true;
         }
+    }
+
+    /// Somebody has decided: what is there now counts.
+    pub(super) fn forget(&self) {
+        self.forget_seen();
         *self.lock() = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<WentBack>> {
+    fn forget_seen(&self) {
+        for it in &self.seen {
+            it.store(0, Ordering::Release);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Alarm>> {
         // Nothing that is done under the lock panics.
         self.alarm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// What was found, if a slot that had been known to be further has only come to `last`.
+pub(super) fn lost(before: &Remembered, slot: i16, found: i64, last: i64) -> Option<WentBack> {
+    let remembered = *before.get(usize::try_from(slot).ok()?)?;
+    let is_lost = last < remembered && !is_on("postgres_queue_ignores_epochs");
+    is_lost.then_some(WentBack::Forgot { remembered, found })
+}
+
 const REMEDY: &str = "the database forgot what it had acknowledged, after a failover or from a backup; look what is \
-                      missing, then restart the node, or call `PostgresQueue::accept_the_past`";
+                      missing, then decide what becomes of what is there: `semel past replay` or `semel past skip`";
 
 #[cfg(test)]
 mod tests {
@@ -103,16 +122,21 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_that_went_back_is_an_alarm_until_somebody_looked() {
+    fn after_an_epoch_that_went_back_nothing_is_written_until_somebody_decides() {
         for found in [9, 1] {
             let epochs = Epochs::default();
             epochs.told(&epochs.remembered(), 3, 9).unwrap();
-            let error = epochs.told(&epochs.remembered(), 3, found).unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::Corrupt);
-            assert_eq!(epochs.alarm(), Some(WentBack { remembered: 9, found }));
-            assert!(epochs.calm().is_err());
+            let alarm = epochs.told(&epochs.remembered(), 3, found).unwrap_err();
+            assert_eq!(alarm, WentBack::Forgot { remembered: 9, found });
+            epochs.raise(alarm.clone());
+            assert_eq!(epochs.alarm(), Some(alarm));
+            assert_eq!(epochs.calm(false).unwrap_err().kind(), StoreErrorKind::Corrupt);
+            epochs.let_write();
+            epochs.told(&epochs.remembered(), 3, found).unwrap();
+            epochs.calm(false).unwrap();
+            assert!(epochs.calm(true).is_err(), "but nothing is handed out");
             epochs.forget();
-            epochs.calm().unwrap();
+            epochs.calm(true).unwrap();
             epochs.told(&epochs.remembered(), 3, found + 1).unwrap();
         }
     }

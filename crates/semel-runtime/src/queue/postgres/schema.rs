@@ -117,11 +117,25 @@ CREATE TABLE IF NOT EXISTS {meta} (version integer NOT NULL);
         keys = index("_keys"),
         holders = index("_holders"),
     );
+    let second = format!(
+        "\
+-- Where these tables are, and what was found of their past: a copy, or a server that was set back, is somewhere else.
+CREATE TABLE IF NOT EXISTS {past} (
+    is_only     boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    database    oid     NOT NULL,
+    relation    oid     NOT NULL,
+    timeline    bigint  NOT NULL,           -- of the server's log; 0 where it does not tell
+    alarm       text,                       -- what was found, until somebody decides
+    accepted_at bigint  NOT NULL DEFAULT 0  -- when somebody decided, milliseconds since 1970
+);
+",
+        past = table.quoted("_past"),
+    );
     Schema {
         store: STORE,
         title: "The queue of Semel",
         meta,
-        steps: vec![first],
+        steps: vec![first, second],
         begin: "BEGIN",
         remedy: "connect with `PostgresQueue::builder().create()`",
     }

@@ -6,7 +6,7 @@
 //! 3. One that could not be sent at all is an error at once.
 //! 4. A connection that does not answer in time, or in the middle of a transaction, is given up, not given back.
 
-use super::{Shared, epochs::Remembered, lines::Lines, schema::counters};
+use super::{Shared, epochs::Remembered, lines::Lines, past::WentBack, schema::counters};
 use semel::store::postgres::shared::{
     ANSWER_MAX, SENDS_MAX, STORE, acquire, is_answer, is_conflict, silent, told,
 };
@@ -39,6 +39,10 @@ pub(super) trait Operation: Sync {
     fn query(&self, shared: &Shared) -> Query<'_>;
     /// Where the server's time stands in its rows; slot and epoch follow.
     fn moment(&self) -> usize;
+    /// Whether it gives executions to somebody.
+    fn hands_out(&self) -> bool {
+        false
+    }
 }
 
 /// Something that only looks.
@@ -109,7 +113,8 @@ impl Shared {
     }
 
     async fn send_once(&self, operation: &dyn Operation) -> Result<Vec<PgRow>, Trouble> {
-        self.epochs.calm().map_err(Trouble::Refused)?;
+        self.look_again().await;
+        self.epochs.calm(operation.hands_out()).map_err(Trouble::Refused)?;
         let mut connection = acquire(&self.pool).await.map_err(Trouble::Refused)?;
         let (remembered, sent) = (self.epochs.remembered(), self.clock.monotonic());
         let rows = match timeout(ANSWER_MAX, self.ask(&mut connection, operation)).await {
@@ -126,22 +131,24 @@ impl Shared {
             }
         };
         drop(connection);
-        self.note(operation, &rows, &remembered, sent).map_err(Trouble::Refused)?;
+        if let Some(found) = self.note(operation, &rows, &remembered, sent).map_err(Trouble::Refused)? {
+            self.epoch_went_back(found).await.map_err(Trouble::Refused)?;
+        }
         Ok(rows)
     }
 
-    /// Learns what an answer tells beside its own.
+    /// Learns what an answer tells beside its own. Gives what was found, if the database went back.
     fn note(
         &self,
         operation: &dyn Operation,
         rows: &[PgRow],
         remembered: &Remembered,
         sent: Duration,
-    ) -> Result<(), StoreError> {
-        let Some(row) = rows.first() else { return Ok(()) };
+    ) -> Result<Option<WentBack>, StoreError> {
+        let Some(row) = rows.first() else { return Ok(None) };
         let moment = Moment::read(row, operation.moment()).map_err(|error| told(operation.doing(), error))?;
         self.learn(moment.now, sent);
-        moment.epoch.map_or(Ok(()), |(slot, epoch)| self.epochs.told(remembered, slot, epoch))
+        Ok(moment.epoch.and_then(|(slot, epoch)| self.epochs.told(remembered, slot, epoch).err()))
     }
 
     async fn ask(

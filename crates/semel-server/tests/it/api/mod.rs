@@ -5,4 +5,5 @@ mod door;
 mod flows;
 mod functions;
 mod hostile;
+mod postgres;
 pub(crate) mod support;
