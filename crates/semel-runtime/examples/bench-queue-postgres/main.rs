@@ -69,9 +69,9 @@ fn pool() -> Result<PgPool, Trouble> {
 }
 
 async fn fresh_queue(pool: &PgPool) -> Result<Arc<PostgresQueue>, Trouble> {
-    for what in ["TABLE", "TABLE", "TABLE", "TABLE", "SEQUENCE"]
+    for what in ["TABLE", "TABLE", "TABLE", "TABLE", "TABLE", "SEQUENCE"]
         .into_iter()
-        .zip(["", "_counts", "_epochs", "_meta", "_fence"])
+        .zip(["", "_counts", "_epochs", "_past", "_meta", "_fence"])
         .map(|(kind, suffix)| format!("{kind} IF EXISTS bench_queue{suffix}"))
     {
         sqlx::raw_sql(AssertSqlSafe(format!("DROP {what}"))).execute(pool).await?;
