@@ -9,6 +9,7 @@ mod draft;
 mod extractor;
 mod hang_up;
 mod hostile;
+mod memory;
 mod quota;
 mod replay;
 mod responses;
