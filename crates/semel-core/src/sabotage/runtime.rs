@@ -184,6 +184,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^api::postgres::/)",
     },
     Sabotage {
+        name: "pause_misses_what_was_claimed",
+        breaks: "a function that was paused starts nothing, not even what was handed out for it before",
+        caught_by: "package(semel-runtime) & test(engine::control::)",
+    },
+    Sabotage {
         name: "events_json_is_bytes",
         breaks: "a sender may order the members of its JSON anew",
         caught_by: "binary_id(semel-events::it) & test(/^event::/)",

@@ -1,7 +1,8 @@
 //! One attempt, from its claim to its end.
 //!
 //! 1. What was claimed may still not be tried: its attempts are used up, or it waited too long. Then it lapses.
-//! 2. Nothing is started late: a node that was frozen after the claim hands back what it holds.
+//! 2. Nothing is started late: a node that was frozen after the claim hands back what it holds. So it does if the function was
+//!    paused meanwhile.
 //! 3. One attempt is one call. It counts, whatever comes of it: the claim has counted it already.
 //! 4. A panic is a failed attempt, and nobody else's.
 //! 5. An attempt that is interrupted, because the runtime stops, failed: it is not made again before its lease would
@@ -66,13 +67,20 @@ enum Opening {
     Call(Timestamp),
 }
 
-fn opening(at: Moment, held: &Execution, function: &Function, began: Duration, stage: Stage) -> Opening {
+fn opening(
+    at: Moment,
+    held: &Execution,
+    function: &Function,
+    began: Duration,
+    (stage, is_paused): (Stage, bool),
+) -> Opening {
     let policy = &function.policy;
     if held.refusal(at.now, policy).is_some() && !is_on("refusal_ignored") {
         return Opening::Not(Input::Lapse);
     }
     let is_late = at.monotonic.saturating_sub(began) > START_MAX && !is_on("started_late");
-    if is_late || stage == Stage::Interrupting {
+    let is_paused = is_paused && !is_on("pause_misses_what_was_claimed");
+    if is_late || is_paused || stage == Stage::Interrupting {
         return Opening::Not(Input::HandBack { delay: Duration::ZERO });
     }
     Opening::Call(at.now + policy.timeout())
@@ -82,7 +90,9 @@ fn opening(at: Moment, held: &Execution, function: &Function, began: Duration, s
 pub(crate) async fn attempt(attempt: Attempt) {
     let Attempt { engine, function, mut place, held, event, began, report } = attempt;
     let flying = InFlight::new(&engine, &held.value);
-    let opening = opening(engine.moment(), &held.value, &function, began, engine.stage());
+    let is_paused = engine.table().paused().contains(function.name.as_str());
+    let stands = (engine.stage(), is_paused);
+    let opening = opening(engine.moment(), &held.value, &function, began, stands);
     let input = match opening {
         Opening::Not(input) => input,
         Opening::Call(deadline) => {

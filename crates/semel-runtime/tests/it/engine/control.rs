@@ -1,7 +1,10 @@
 //! What operators do.
 
 use super::{SECOND, World, event, orders};
-use crate::support::targets::{Target, status};
+use crate::support::{
+    queue::Method,
+    targets::{Target, status},
+};
 use semel_core::{
     execution::{ErrorPrint, ExecutionId},
     queue::Filter,
@@ -52,6 +55,26 @@ async fn a_paused_function_starts_nothing_on_any_node_and_goes_on_when_it_is_res
     assert!(world.runtime.resume("orders", "ada").await.unwrap());
     world.pass(SECOND).await;
     assert_eq!((world.status(id).await, target.seen().len()), (Status::Completed, 1));
+}
+
+/// The answer to a claim is under way when somebody pauses the function.
+#[tokio::test(start_paused = true)]
+async fn what_was_handed_out_when_a_function_is_paused_is_handed_back_and_was_not_tried() {
+    let (target, _) = told();
+    let world = World::new(&target, [orders()]).await;
+    world.runtime.pause("orders", "ada").await.unwrap();
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.queue.delay(Method::Claim, SECOND);
+    world.runtime.resume("orders", "ada").await.unwrap();
+    world.pass(SECOND / 2).await;
+    assert_eq!(world.status(id).await, Status::InProgress, "it was handed out");
+    world.runtime.pause("orders", "ada").await.unwrap();
+    world.pass(SECOND * 60).await;
+    assert_eq!((world.status(id).await, target.seen().len()), (Status::Pending, 0));
+    world.runtime.resume("orders", "ada").await.unwrap();
+    world.pass(SECOND * 3).await;
+    assert_eq!(world.status(id).await, Status::Completed);
+    assert_eq!(world.stored(id).await.value.attempts, 1);
 }
 
 #[tokio::test(start_paused = true)]

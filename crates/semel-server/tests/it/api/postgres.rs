@@ -16,9 +16,12 @@ async fn restored(url: &str, function: &Upstream) -> Server {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("dump.sql").to_str().unwrap().to_owned();
     let server = Server::start(directory, &orders(function, ""), &["--store", url]);
-    server.post("/v1/functions/orders/pause", "").await;
+    // Drained, so that no claim is under way, either.
+    let drained = server.post("/v1/functions/orders/drain", r#"{"within_secs": 20}"#).await;
+    assert_eq!(drained["is_idle"], true, "{drained}");
     assert_eq!(server.event("old", "{}").await.status, 202);
     tool("pg_dump", url, &["--clean", "--file", &file, "--table", "semel_queue*"]);
+    assert_eq!(function.calls(), 0, "it is paused");
     server.post("/v1/functions/orders/resume", "").await;
     function.called(1).await;
     let Server { program, directory, .. } = server;
