@@ -53,6 +53,7 @@ async fn claim(engine: &Arc<Engine>, at: Moment, wants: Vec<Want>) {
         Err(error) => {
             tracing::warn!(%error, "due executions could not be claimed");
             engine.table().unclaimed(engine.moment(), &demand.wants);
+            engine.place_given_back.notify_waiters();
             if !is_on("lost_claim_forgotten") {
                 recover(engine, at, demand.holder).await;
             }
@@ -69,6 +70,7 @@ fn start(engine: &Arc<Engine>, at: Moment, wants: &[Want], given: Vec<Fenced<Exe
         table.claimed(now, want, u32::try_from(count).unwrap_or(u32::MAX));
     }
     drop(table);
+    engine.place_given_back.notify_waiters();
     for held in given {
         run(engine, at, held);
     }

@@ -102,6 +102,19 @@ async fn draining_waits_for_what_runs() {
     assert_eq!(world.status(id).await, Status::Completed);
 }
 
+/// A claim takes places, and gives back what it did not fill.
+#[tokio::test(start_paused = true)]
+async fn draining_waits_for_a_claim_that_brings_nothing_and_no_longer() {
+    let (target, _) = told();
+    let world = World::new(&target, [orders()]).await;
+    world.queue.delay(Method::Claim, SECOND * 60);
+    let asked = world.queue.calls(Method::Claim);
+    world.pass(SECOND * 5).await;
+    assert!(world.queue.calls(Method::Claim) > asked, "a claim is under way");
+    assert!(!world.runtime.drain("orders", "ada", SECOND).await.unwrap());
+    assert!(world.runtime.drain("orders", "ada", SECOND * 300).await.unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_that_is_redriven_runs_again_and_is_never_taken_for_a_duplicate() {
     let (target, code) = told();
