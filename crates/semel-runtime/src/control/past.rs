@@ -4,7 +4,8 @@
 //! 2. To replay is to deliver what is there. Whatever took effect before does so again, unless the functions notice.
 //! 3. To skip is to cancel what is there and unfinished, in the background; deliveries go on when that is done. What was
 //!    cancelled is listed, and can be redriven.
-//! 4. The decision is in the audit log before it takes effect.
+//! 4. The decision is in the audit log before it takes effect. From then on its node takes new events and delivers them,
+//!    because to write one thing is to write any.
 
 use super::{Action, BulkOptions, Job};
 use crate::engine::Runtime;
@@ -38,7 +39,7 @@ impl Runtime {
     }
 
     /// Cancels what the queue has and did not finish, after it [went back](semel_core::queue::Queue::went_back), and then
-    /// goes on. If the job ends before that, nothing is delivered, and it can be decided again.
+    /// goes on. If the job ends before that, nothing of what was there is delivered, and it can be decided again.
     pub async fn skip_past(&self, who: &str) -> Result<Decided<Job>, StoreError> {
         let before = self.queue().clock().now();
         if self.began_to_decide(who, "skip the past").await?.is_none() {

@@ -67,20 +67,13 @@ enum Opening {
     Call(Timestamp),
 }
 
-fn opening(
-    at: Moment,
-    held: &Execution,
-    function: &Function,
-    began: Duration,
-    (stage, is_paused): (Stage, bool),
-) -> Opening {
+fn opening(at: Moment, held: &Execution, function: &Function, began: Duration, may_start: bool) -> Opening {
     let policy = &function.policy;
     if held.refusal(at.now, policy).is_some() && !is_on("refusal_ignored") {
         return Opening::Not(Input::Lapse);
     }
     let is_late = at.monotonic.saturating_sub(began) > START_MAX && !is_on("started_late");
-    let is_paused = is_paused && !is_on("pause_misses_what_was_claimed");
-    if is_late || is_paused || stage == Stage::Interrupting {
+    if is_late || !may_start {
         return Opening::Not(Input::HandBack { delay: Duration::ZERO });
     }
     Opening::Call(at.now + policy.timeout())
@@ -91,8 +84,9 @@ pub(crate) async fn attempt(attempt: Attempt) {
     let Attempt { engine, function, mut place, held, event, began, report } = attempt;
     let flying = InFlight::new(&engine, &held.value);
     let is_paused = engine.table().paused().contains(function.name.as_str());
-    let stands = (engine.stage(), is_paused);
-    let opening = opening(engine.moment(), &held.value, &function, began, stands);
+    let is_paused = is_paused && !is_on("pause_misses_what_was_claimed");
+    let may_start = engine.stage() != Stage::Interrupting && !is_paused;
+    let opening = opening(engine.moment(), &held.value, &function, began, may_start);
     let input = match opening {
         Opening::Not(input) => input,
         Opening::Call(deadline) => {
