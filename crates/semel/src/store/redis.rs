@@ -43,7 +43,7 @@ pub use script::EXPIRY_MARGIN;
 use crate::store::offset::LearnedClock;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use batch::Batches;
-use error::{misconfigured, trouble};
+use error::misconfigured;
 use redis::{FromRedisValue, RedisError, cmd};
 use script::{Request, server_time};
 use semel_core::{
@@ -139,7 +139,7 @@ impl RedisStore {
     }
 
     async fn ask_time(&self) -> Result<(), StoreError> {
-        let doing = |error: RedisError| trouble("ask for the server's time", error);
+        let doing = |error: RedisError| self.connection.trouble("ask for the server's time", error);
         let sent = self.clock.monotonic();
         let reply = self.connection.send(&cmd("TIME")).await.map_err(doing)?;
         let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).map_err(|it| doing(it.into()))?;
@@ -151,7 +151,7 @@ impl RedisStore {
 impl Store for RedisStore {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
         Box::pin(async move {
-            let doing = |error: RedisError| trouble("load a record", error);
+            let doing = |error: RedisError| self.connection.trouble("load a record", error);
             let mut command = cmd("GET");
             command.arg(self.name(key));
             let value = self.connection.send(&command).await.map_err(doing)?;
@@ -169,7 +169,7 @@ impl Store for RedisStore {
         Box::pin(async move {
             let request = Request::new(self.name_bytes(key), key, expected, record, self.clock.now())?;
             let reply = self.batches.send(request).await?;
-            reply.map_err(|error| trouble("swap a record", error))?.into_swap(key)
+            reply.map_err(|error| self.connection.trouble("swap a record", error))?.into_swap(key)
         })
     }
 

@@ -7,9 +7,11 @@
 //!    for so long; the user's own is given up by the operating system, if it was told to.
 //!
 //! It does not repeat commands: the driver does, and recognises its own record. The cluster's client follows
-//! redirections (`MOVED`, `ASK`), and may repeat a command whose reply was lost, which comes to the same.
+//! redirections (`MOVED`, `ASK`), and may repeat a command whose reply was lost, which comes to the same. Its callers
+//! share a connection, and one may use up the `ASKING` of another, which is then sent back and forth: once it was
+//! sent [`CLUSTER_RETRIES_MAX`] times, the slot is unavailable, and the driver tries again.
 
-use super::error::{misconfigured, trouble};
+use super::error::{cluster_trouble, misconfigured, trouble};
 use redis::{
     Client, Cmd, IntoConnectionInfo, RedisError, RedisResult, Value,
     aio::{ConnectionManager, ConnectionManagerConfig},
@@ -146,6 +148,12 @@ impl Connection {
     /// Nothing that is done under the lock panics.
     fn lock(&self) -> MutexGuard<'_, Current> {
         self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was being done over this connection, and what came of it.
+    pub(super) fn trouble(&self, doing: &str, error: RedisError) -> StoreError {
+        let judge = if self.is_cluster() { cluster_trouble } else { trouble };
+        judge(doing, error)
     }
 
     pub(super) fn is_cluster(&self) -> bool {

@@ -16,6 +16,16 @@ pub(super) fn trouble(doing: &str, error: RedisError) -> StoreError {
     StoreError::new(kind, STORE, format!("{doing}: {remedy}")).because(error)
 }
 
+/// As [`trouble`], for a client of a cluster: it followed redirections for as long as it may.
+pub(super) fn cluster_trouble(doing: &str, error: RedisError) -> StoreError {
+    use ServerErrorKind::{Ask, Moved};
+    if !matches!(error.kind(), ErrorKind::Server(Moved | Ask)) {
+        return trouble(doing, error);
+    }
+    let context = format!("{doing}: its slot is on its way to another node of the cluster");
+    StoreError::new(StoreErrorKind::Unavailable, STORE, context).because(error)
+}
+
 pub(super) fn misconfigured(context: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, STORE, context)
 }

@@ -88,7 +88,10 @@ async fn end_to_move(nodes: &[Server], slot: u16) {
 
 /// How often the first node has sent somebody to the second for this once.
 async fn redirections(nodes: &[Server]) -> u64 {
-    let said: String = nodes[0].ask("INFO errorstats").await.unwrap();
+    redirections_in(&nodes[0].ask::<String>("INFO errorstats").await.unwrap())
+}
+
+fn redirections_in(said: &str) -> u64 {
     let count = said.lines().find_map(|it| it.trim().strip_prefix("errorstat_ASK:count="));
     count.map_or(0, |it| it.parse().unwrap())
 }
@@ -171,6 +174,30 @@ async fn every_call_runs_once_while_its_slot_moves() {
     }
     assert_eq!(runs.load(Ordering::Relaxed), CALLS as u64);
     assert!(redirections(&nodes).await > 0, "nobody was sent to the other node");
+}
+
+/// As it looks to a client whose `ASKING` another one used up: sent from one node to the other, and back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_waits_for_a_slot_that_neither_node_serves() {
+    let nodes = cluster().await;
+    let store = RedisStore::connect_cluster([nodes[0].url()]).await.unwrap();
+    let once = Once::new(store.clone());
+    let [(id, slot)] = of_first_node(&nodes, &store, "between").await;
+    let Begin::Run(lease) = once.call("between", id).begin().await.unwrap() else { panic!("it is not new") };
+    begin_to_move(&nodes, slot).await;
+    move_records(&nodes, slot).await;
+    nodes[1].ask::<()>(&format!("CLUSTER SETSLOT {slot} STABLE")).await.unwrap();
+
+    let error = semel::Store::load(&store, &Key::new("between", id).unwrap()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("on its way to another node"), "{error}");
+
+    let given_up_after = redirections(&nodes).await;
+    let waiting = tokio::spawn(async move { lease.complete(&1_u32).await });
+    nodes[0].until("INFO errorstats", |said| redirections_in(said) > 2 * given_up_after).await;
+    begin_to_move(&nodes, slot).await;
+    waiting.await.unwrap().unwrap();
+    assert_eq!(once.call("between", id).run(async |_| Ok(2_u32)).await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
