@@ -218,6 +218,7 @@ impl Table {
                 wait = wait.min(asking);
             } else if wants.len() < WANTS_MAX {
                 let limit = if entry.asking.has_reason(at.now) { room } else { room.div_ceil(4) };
+                entry.asking.asked(at.now, at.monotonic);
                 entry.gate.take(&entry.terms, at.monotonic, Kind::Backlog, limit);
                 self.pooled += entry.part().pooled() - part.pooled();
                 left -= limit;
@@ -259,7 +260,7 @@ impl Table {
     /// The queue answered for one of the wants: places that it did not fill are given back.
     pub(crate) fn claimed(&mut self, at: Moment, want: &Want, given: u32) {
         let Some(entry) = self.entries.get_mut(&want.function) else { return };
-        entry.asking.answered(at.now, at.monotonic, want.limit, given);
+        entry.asking.answered(want.limit, given);
         let before = entry.part();
         entry.gate.untake(&entry.terms, at.monotonic, Kind::Backlog, want.limit.saturating_sub(given));
         self.pooled -= before.pooled() - entry.part().pooled();
@@ -269,6 +270,7 @@ impl Table {
     pub(crate) fn unclaimed(&mut self, at: Moment, wants: &[Want]) {
         for want in wants {
             let Some(entry) = self.entries.get_mut(&want.function) else { continue };
+            entry.asking.unanswered();
             let before = entry.part();
             entry.gate.untake(&entry.terms, at.monotonic, Kind::Backlog, want.limit);
             self.pooled -= before.pooled() - entry.part().pooled();

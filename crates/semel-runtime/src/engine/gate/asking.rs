@@ -3,6 +3,7 @@
 //! 1. At once, if the last answer was as much as was asked for: there may be more.
 //! 2. When something is known to be due: what this node accepted, put off or handed back.
 //! 3. Else every [`POLL`]: other nodes write too, and die.
+//! 4. What becomes known while the queue is being asked is a reason to ask again: its answer may be older.
 //!
 //! What is known is bounded: of many moments, the [`KNOWN_MAX`] earliest are kept, and the poll finds the rest.
 
@@ -41,13 +42,20 @@ impl Asking {
         self.is_full || self.known.first().is_some_and(|at| *at <= now)
     }
 
-    /// The queue was asked at this moment, for so many, and gave so many.
-    pub fn answered(&mut self, now: Timestamp, monotonic: Duration, asked: u32, given: u32) {
-        self.is_full = given >= asked;
+    /// The queue is being asked at this moment: whatever is known to be due, it knows.
+    pub fn asked(&mut self, now: Timestamp, monotonic: Duration) {
         self.asked_at = Some(monotonic);
-        if !self.is_full {
-            self.known = self.known.split_off(&(now + Duration::from_millis(1)));
-        }
+        self.known = self.known.split_off(&(now + Duration::from_millis(1)));
+    }
+
+    /// It was asked for so many, and gave so many.
+    pub const fn answered(&mut self, asked: u32, given: u32) {
+        self.is_full = given >= asked;
+    }
+
+    /// Nobody knows what it gave.
+    pub const fn unanswered(&mut self) {
+        self.is_full = true;
     }
 
     /// How long until it is worth asking; nothing if it is now.
@@ -70,7 +78,8 @@ mod tests {
 
     fn asked(asked: u32, given: u32) -> Asking {
         let mut asking = Asking::default();
-        asking.answered(NOW, T, asked, given);
+        asking.asked(NOW, T);
+        asking.answered(asked, given);
         asking
     }
 
@@ -92,8 +101,26 @@ mod tests {
         assert!(asking.note(NOW + Duration::from_millis(300)));
         assert!(!asking.note(NOW + Duration::from_millis(301)));
         assert_eq!(asking.wait(NOW, T), Duration::from_millis(300));
-        asking.answered(NOW + Duration::from_millis(301), T, 10, 1);
-        assert_eq!(asking.wait(NOW + Duration::from_millis(301), T), POLL);
+        asking.asked(NOW + Duration::from_millis(300), T);
+        asking.answered(10, 1);
+        assert_eq!(asking.wait(NOW + Duration::from_millis(300), T), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn what_becomes_known_while_the_queue_is_asked_is_asked_for_again() {
+        let mut asking = asked(10, 0);
+        asking.asked(NOW, T);
+        assert!(asking.note(NOW));
+        asking.answered(10, 3);
+        assert_eq!(asking.wait(NOW, T), Duration::ZERO);
+    }
+
+    #[test]
+    fn one_that_did_not_answer_is_asked_again() {
+        let mut asking = asked(10, 0);
+        asking.asked(NOW, T);
+        asking.unanswered();
+        assert_eq!(asking.wait(NOW, T), Duration::ZERO);
     }
 
     #[test]

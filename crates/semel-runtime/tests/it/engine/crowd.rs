@@ -59,6 +59,24 @@ async fn what_another_node_left_is_looked_for_when_it_says_so_and_by_the_clock_i
     assert_eq!(world.queue.calls(Method::Claim), looked + 2, "by the clock");
 }
 
+/// The answer to a claim may be older than what was accepted while it was on its way.
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_the_queue_is_asked_does_not_wait_for_the_next_look() {
+    const ON_ITS_WAY: Duration = Duration::from_millis(100);
+    let target = Target::fine();
+    let in_order = Function { order: Some("id".parse().unwrap()), ..orders() };
+    let world = World::new(&target, [in_order]).await;
+    world.queue.delay(Method::Claim, ON_ITS_WAY);
+    world.pass(ON_ITS_WAY).await;
+    let looked = world.queue.calls(Method::Claim);
+    while world.queue.calls(Method::Claim) == looked {
+        world.pass(Duration::from_millis(1)).await;
+    }
+    world.accept(&event("evt-1")).await;
+    world.pass(ON_ITS_WAY * 3).await;
+    assert_eq!(target.seen().len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_function_that_hangs_does_not_slow_another() {
     let mut ends = Vec::new();
