@@ -184,6 +184,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^api::postgres::/)",
     },
     Sabotage {
+        name: "turns_not_taken",
+        breaks: "no function is called by more at once than its concurrency says, however many are held",
+        caught_by: "package(semel-runtime) & test(engine::crowd::)",
+    },
+    Sabotage {
         name: "pause_misses_what_was_claimed",
         breaks: "a function that was paused starts nothing, not even what was handed out for it before",
         caught_by: "package(semel-runtime) & test(engine::control::)",

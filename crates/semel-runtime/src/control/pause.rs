@@ -69,7 +69,7 @@ fn apply(engine: &Engine, content: Option<&[u8]>) -> Result<(), StoreError> {
     let names = names(content).map_err(|error| {
         StoreError::new(StoreErrorKind::Corrupt, "control", "read which functions are paused").because(error)
     })?;
-    engine.table().set_paused(names.into_iter().map(Into::into).collect());
+    engine.table().set_paused(engine.clock.monotonic(), names.into_iter().map(Into::into).collect());
     engine.wake.notify_one();
     Ok(())
 }

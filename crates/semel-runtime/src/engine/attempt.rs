@@ -2,8 +2,8 @@
 //!
 //! 1. What was claimed may still not be tried: its attempts are used up, or it waited too long. Then it lapses.
 //! 2. Nothing is started late: a node that was frozen after the claim hands back what it holds. So it does if the function was
-//!    paused meanwhile.
-//! 3. One attempt is one call. It counts, whatever comes of it: the claim has counted it already.
+//!    paused meanwhile, or its target is down, or as many calls as it may have take too long.
+//! 3. One attempt is one call. Another may begin when it is over, before what became of it is written. It counts, whatever comes of it: the claim has counted it already.
 //! 4. A panic is a failed attempt, and nobody else's.
 //! 5. An attempt that is interrupted, because the runtime stops, failed: it is not made again before its lease would
 //!    have lapsed, because the function may still be at work. If nothing of its request has left, it was none: it is called
@@ -83,18 +83,16 @@ fn opening(at: Moment, held: &Execution, function: &Function, began: Duration, m
 pub(crate) async fn attempt(attempt: Attempt) {
     let Attempt { engine, function, mut place, held, event, began, report } = attempt;
     let flying = InFlight::new(&engine, &held.value);
-    let is_paused = engine.table().paused().contains(function.name.as_str());
-    let is_paused = is_paused && !is_on("pause_misses_what_was_claimed");
-    let may_start = engine.stage() != Stage::Interrupting && !is_paused;
+    let may_start = place.turn(began + START_MAX).await && engine.stage() != Stage::Interrupting;
     let opening = opening(engine.moment(), &held.value, &function, began, may_start);
     let input = match opening {
         Opening::Not(input) => input,
         Opening::Call(deadline) => {
-            place.used();
+            place.calls();
             engine.table().count(function.name.as_str(), |totals| totals.attempts += 1);
             let left = (began + lease(&function)).saturating_sub(engine.clock.monotonic());
             let ended = call(&engine, &function, &held, event, deadline, left).await;
-            place.heard(ended.health);
+            place.called(ended.health);
             if ended.stops {
                 stop(&engine, &function, &ended.input);
             }

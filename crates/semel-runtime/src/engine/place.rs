@@ -2,10 +2,11 @@
 
 use super::{
     gate::{breaker::Health, share::Kind},
-    shared::Engine,
-    table::GivenBack,
+    shared::{Engine, Stage},
+    table::{GivenBack, Heard, MayCall},
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio::sync::oneshot;
 
 /// A place that was taken in the table.
 pub(crate) struct Place {
@@ -13,33 +14,86 @@ pub(crate) struct Place {
     function: Arc<str>,
     kind: Kind,
     bytes: usize,
-    /// What the attempt found out; `None` while none was made.
-    heard: Option<Health>,
+    usage: Usage,
+}
+
+/// What was made of a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Usage {
+    /// Nothing yet.
+    Held,
+    /// It may call.
+    Turn,
+    /// It calls, since this moment of the monotonic clock.
+    Calling(Duration),
+    /// It has called.
+    Called,
 }
 
 impl Place {
     /// For a place that was just taken, with the bytes counted for it.
     pub(crate) const fn of_taken(engine: Arc<Engine>, function: Arc<str>, kind: Kind, bytes: usize) -> Self {
-        Self { engine, function, kind, bytes, heard: None }
+        Self { engine, function, kind, bytes, usage: Usage::Held }
     }
 
-    /// The attempt is being made; nobody knows yet what it will find.
-    pub(crate) const fn used(&mut self) {
-        self.heard = Some(Health::Unknown);
+    /// Waits for its turn to call, until this moment of the monotonic clock. Whether it came.
+    pub(crate) async fn turn(&mut self, until: Duration) -> bool {
+        let now = self.engine.clock.monotonic();
+        let may_call = self.engine.table().may_call(now, &self.function);
+        let is_turn = match may_call {
+            MayCall::Now => true,
+            MayCall::Never => false,
+            MayCall::Later(mut told) => tokio::select! {
+                biased;
+                is_turn = &mut told => is_turn.unwrap_or(false),
+                () = self.engine.clock.sleep(until.saturating_sub(now)) => {
+                    let waited = self.engine.clock.monotonic().saturating_sub(now);
+                    self.engine.table().waited_in_vain(&self.function, waited);
+                    was_told(&mut told)
+                }
+                () = self.engine.raised(Stage::Interrupting) => was_told(&mut told),
+            },
+        };
+        if is_turn {
+            self.usage = Usage::Turn;
+        }
+        is_turn
     }
 
-    /// The attempt found this out.
-    pub(crate) const fn heard(&mut self, health: Health) {
-        self.heard = Some(health);
+    /// The call is being made; nobody knows yet what it will find.
+    pub(crate) fn calls(&mut self) {
+        self.usage = Usage::Calling(self.engine.clock.monotonic());
     }
+
+    /// The call is over, and found this out. Its turn is another's.
+    pub(crate) fn called(&mut self, health: Health) {
+        if let Usage::Calling(since) = self.usage {
+            self.usage = Usage::Called;
+            let (now, jitter) = (self.engine.clock.monotonic(), self.engine.chance.jitter());
+            let heard = Heard { took: now.saturating_sub(since), health, jitter };
+            self.engine.table().called(now, &self.function, Some(heard));
+        }
+    }
+}
+
+/// Whether it was told at the last moment. It is not from now on.
+fn was_told(told: &mut oneshot::Receiver<bool>) -> bool {
+    told.close();
+    told.try_recv().unwrap_or(false)
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let heard = self.heard.map(|health| (health, self.engine.chance.jitter()));
-        let given_back = GivenBack { kind: self.kind, bytes: self.bytes, heard };
+        self.called(Health::Unknown);
         let at = self.engine.moment();
-        let should_look = self.engine.table().give_back(at, &self.function, &given_back);
+        let mut table = self.engine.table();
+        if self.usage == Usage::Turn {
+            table.called(at.monotonic, &self.function, None);
+        }
+        let is_used = self.usage == Usage::Called;
+        let given_back = GivenBack { kind: self.kind, bytes: self.bytes, is_used };
+        let should_look = table.give_back(at, &self.function, &given_back);
+        drop(table);
         if should_look {
             self.engine.wake.notify_one();
         }

@@ -1,17 +1,19 @@
 //! Who may start what: all functions beside each other.
 //!
-//! 1. A place is taken before anything is claimed or accepted as claimed, and given back when it is over or came to
-//!    nothing.
-//! 2. A function has its own [gate](super::gate), all share a [budget](super::gate::budget), and the bytes of what runs
+//! 1. A place is taken before anything is claimed or accepted as claimed, and given back when what became of it is
+//!    written, or it came to nothing.
+//! 2. Whoever has a place may call when it is its turn. Those that wait for theirs are told in the order they came, as
+//!    soon as a call is over, or that it will not come.
+//! 3. A function has its own [gate](super::gate), all share a [budget](super::gate::budget), and the bytes of what runs
 //!    are bounded: beyond them nothing fresh starts at once, and the backlog waits.
-//! 3. A node that was just started claims little at first, and more every second: if what it claims kills it, and it is
+//! 4. A node that was just started claims little at first, and more every second: if what it claims kills it, and it is
 //!    started again and again, little else loses an attempt each time.
-//! 4. A function that was removed starts nothing more; what runs of it is finished on the terms it began on.
+//! 5. A function that was removed starts nothing more; what runs of it is finished on the terms it began on.
 //!
 //! It awaits nothing and knows no clock: the moment is an argument.
 
 use super::gate::{
-    Gate, Terms,
+    Gate, Terms, Turn,
     asking::Asking,
     breaker::Health,
     budget::{self, Part},
@@ -26,10 +28,11 @@ use semel_core::{
     time::Timestamp,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
+use tokio::sync::oneshot;
 
 /// Most executions that are claimed at once.
 pub(crate) const CLAIM_MAX: u32 = 512;
@@ -60,11 +63,24 @@ pub(crate) enum Demanded {
     Wait(Duration),
 }
 
+/// Whether one that has a place may call.
+#[derive(Debug)]
+pub(crate) enum MayCall {
+    /// It calls.
+    Now,
+    /// It is told whether it may, when that is known.
+    Later(oneshot::Receiver<bool>),
+    /// It is to be handed back.
+    Never,
+}
+
 #[derive(Debug)]
 struct Entry {
     function: Arc<Function>,
     terms: Terms,
     gate: Gate,
+    /// Who waits to be told whether it may call.
+    waiting: VecDeque<oneshot::Sender<bool>>,
     reserve: u32,
     asking: Asking,
     totals: Totals,
@@ -81,6 +97,22 @@ impl Entry {
 
     fn lease(&self) -> Duration {
         lease(&self.function)
+    }
+
+    /// Tells those whose turn it is, and those whose turn will not come.
+    fn tell_waiting(&mut self, monotonic: Duration) {
+        while let Some(waiting) = self.waiting.pop_front() {
+            let turn = self.gate.turn(&self.terms, monotonic);
+            if turn == Turn::Wait {
+                self.waiting.push_front(waiting);
+                return;
+            }
+            let is_gone = waiting.send(turn == Turn::Call).is_err();
+            // One that has gone leaves its turn to the next.
+            if is_gone && turn == Turn::Call {
+                self.gate.not_called();
+            }
+        }
     }
 }
 
@@ -140,6 +172,7 @@ impl Table {
                 function: Arc::clone(&function),
                 terms,
                 gate: Gate::default(),
+                waiting: VecDeque::new(),
                 reserve: 0,
                 asking: Asking::default(),
                 totals: Totals::default(),
@@ -163,9 +196,10 @@ impl Table {
     }
 
     /// These functions start nothing, and all others may.
-    pub(crate) fn set_paused(&mut self, paused: BTreeSet<Arc<str>>) {
+    pub(crate) fn set_paused(&mut self, monotonic: Duration, paused: BTreeSet<Arc<str>>) {
         for (name, entry) in &mut self.entries {
             entry.terms.is_paused = paused.contains(name);
+            entry.tell_waiting(monotonic);
         }
         self.paused = paused;
     }
@@ -291,6 +325,38 @@ impl Table {
         room > 0
     }
 
+    /// Whether one that has a place of this function may call.
+    #[must_use]
+    pub(crate) fn may_call(&mut self, monotonic: Duration, name: &str) -> MayCall {
+        let Some(entry) = self.entries.get_mut(name) else { return MayCall::Never };
+        match entry.gate.turn(&entry.terms, monotonic) {
+            Turn::Call => MayCall::Now,
+            Turn::Never => MayCall::Never,
+            Turn::Wait => {
+                let (tell, told) = oneshot::channel();
+                entry.waiting.push_back(tell);
+                MayCall::Later(told)
+            }
+        }
+    }
+
+    /// One that has a place has waited so long for its turn, and waits no more.
+    pub(crate) fn waited_in_vain(&mut self, name: &str, waited: Duration) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.gate.waited_in_vain(waited);
+        }
+    }
+
+    /// One that might call has, and found this out about the target; or has not.
+    pub(crate) fn called(&mut self, monotonic: Duration, name: &str, heard: Option<Heard>) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        match heard {
+            Some(Heard { took, health, jitter }) => entry.gate.called(monotonic, took, health, jitter),
+            None => entry.gate.not_called(),
+        }
+        entry.tell_waiting(monotonic);
+    }
+
     /// So many bytes were claimed with an event.
     pub(crate) fn load(&mut self, bytes: usize) {
         self.bytes += bytes;
@@ -304,12 +370,10 @@ impl Table {
         self.bytes -= place.bytes;
         let Some(entry) = self.entries.get_mut(name) else { return false };
         let before = entry.part();
-        match place.heard {
-            None => entry.gate.untake(&entry.terms, at.monotonic, place.kind, 1),
-            Some((health, jitter)) => {
-                entry.gate.give_back(place.kind);
-                entry.gate.heard(at.monotonic, health, jitter);
-            }
+        if place.is_used {
+            entry.gate.give_back(place.kind);
+        } else {
+            entry.gate.untake(&entry.terms, at.monotonic, place.kind, 1);
         }
         self.pooled -= before.pooled() - entry.part().pooled();
         let is_starved = entry.is_starved;
@@ -334,12 +398,12 @@ impl Table {
         }
     }
 
-    /// Attempts under way, of all functions.
+    /// Places that are taken, of all functions.
     pub(crate) fn in_flight(&self) -> u32 {
         self.entries.values().map(|it| it.gate.taken()).sum()
     }
 
-    /// Attempts under way of this function.
+    /// Places that are taken of this function.
     pub(crate) fn in_flight_of(&self, name: &str) -> u32 {
         self.entries.get(name).map_or(0, |it| it.gate.taken())
     }
@@ -353,7 +417,7 @@ impl Table {
     pub(crate) fn status(&self) -> Vec<FunctionStatus> {
         let status = |(name, it): (&Arc<str>, &Entry)| FunctionStatus {
             function: Arc::clone(name),
-            in_flight: it.gate.taken(),
+            in_flight: it.gate.calling(),
             concurrency: it.terms.concurrency,
             rate: it.terms.rate,
             breaker: it.gate.breaker(),
@@ -372,6 +436,16 @@ pub(crate) struct GivenBack {
     pub(crate) kind: Kind,
     /// The bytes of the event in it.
     pub(crate) bytes: usize,
-    /// What the attempt found out about the target; `None` if none was made.
-    pub(crate) heard: Option<(Health, Jitter)>,
+    /// Whether a call was made.
+    pub(crate) is_used: bool,
+}
+
+/// What a call found out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// About the target.
+    pub(crate) health: Health,
+    pub(crate) jitter: Jitter,
 }

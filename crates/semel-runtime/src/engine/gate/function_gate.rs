@@ -1,20 +1,24 @@
 //! The gate of one function.
 //!
-//! 1. What starts takes a place; what is over gives it back. There are as many as the function's concurrency, fewer
-//!    while its target is on its way back from an outage, and none while it is down or the function is paused.
-//! 2. Every place costs a token of the function's rate. One that was taken and not used gives its token back.
-//! 3. Places for the backlog leave room for fresh events.
+//! 1. What starts takes a place; what is written down gives it back. There are as many as the function's concurrency, or
+//!    more of them if its calls are [quick](super::pace); fewer while its target is on its way back from an outage, and none
+//!    while it is down or the function is paused.
+//! 2. Of those that have a place, as many may call at once as the function's concurrency says. The others are being
+//!    written, or wait for their turn.
+//! 3. Every place costs a token of the function's rate. One that was taken and not used gives its token back.
+//! 4. Places for the backlog leave room for fresh events.
 //!
 //! It does not know the other functions: see [`super::budget`].
 
 use super::{
     breaker::{Breaker, Health, Passage},
     bucket::Bucket,
+    pace::Pace,
     ramp::{RAMP, ramped},
     share::{Kind, Share},
 };
 use crate::function::Rate;
-use semel_core::retry::Jitter;
+use semel_core::{retry::Jitter, sabotage::is_on};
 use std::time::Duration;
 
 /// What a function's owner asked for.
@@ -35,11 +39,25 @@ pub struct Gate {
     fresh: u32,
     /// Places taken for the backlog.
     backlog: u32,
+    /// Those of them that call.
+    calling: u32,
+    pace: Pace,
     breaker: Breaker,
     bucket: Bucket,
     share: Share,
     /// When the target came back from its last outage.
     back_since: Option<Duration>,
+}
+
+/// Whether one that has a place may call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// It calls.
+    Call,
+    /// When another call is over.
+    Wait,
+    /// Nothing may go any more.
+    Never,
 }
 
 impl Gate {
@@ -53,6 +71,11 @@ impl Gate {
         self.backlog
     }
 
+    /// Calls that are under way.
+    pub const fn calling(&self) -> u32 {
+        self.calling
+    }
+
     /// Where the breaker stands.
     pub const fn breaker(&self) -> Breaker {
         self.breaker
@@ -63,8 +86,8 @@ impl Gate {
         if terms.is_paused {
             return 0;
         }
-        let concurrency = self.concurrency(terms, now);
-        let free = concurrency.saturating_sub(self.taken());
+        let places = self.pace.held_max(self.concurrency(terms, now));
+        let free = places.saturating_sub(self.taken());
         let passing = match self.breaker.passage(now) {
             Passage::Free => free,
             // A probe needs no room beside what still hangs from before the outage.
@@ -76,7 +99,7 @@ impl Gate {
         match kind {
             Kind::Fresh => room,
             Kind::Backlog if matches!(self.breaker.passage(now), Passage::Probe) => room,
-            Kind::Backlog => room.min(self.share.backlog_max(now, concurrency).saturating_sub(self.backlog)),
+            Kind::Backlog => room.min(self.share.backlog_max(now, places).saturating_sub(self.backlog)),
         }
     }
 
@@ -130,13 +153,50 @@ impl Gate {
         }
     }
 
+    /// Whether one that has a place may call; if so, it does from now on.
+    #[must_use]
+    pub fn turn(&mut self, terms: &Terms, now: Duration) -> Turn {
+        if terms.is_paused && !is_on("pause_misses_what_was_claimed") {
+            return Turn::Never;
+        }
+        match self.breaker.passage(now) {
+            Passage::Free if self.calling >= self.concurrency(terms, now) && !is_on("turns_not_taken") => {
+                return Turn::Wait;
+            }
+            // What hangs from before the outage does not keep the probe waiting.
+            Passage::Free | Passage::Awaited => {}
+            // It took its place before the outage, and is no probe.
+            Passage::ClosedUntil(_) | Passage::Probe => return Turn::Never,
+        }
+        self.calling += 1;
+        Turn::Call
+    }
+
+    /// One that had its turn made no call after all.
+    pub const fn not_called(&mut self) {
+        self.calling -= 1;
+    }
+
+    /// One has waited so long for its turn, in vain: calls take at least as long.
+    pub fn waited_in_vain(&mut self, waited: Duration) {
+        self.pace = self.pace.after_call(waited, false);
+    }
+
+    /// A call is over, after so long: what it found out about the target.
+    pub fn called(&mut self, now: Duration, took: Duration, health: Health, jitter: Jitter) {
+        self.calling -= 1;
+        if health != Health::Unknown {
+            self.pace = self.pace.after_call(took, health == Health::Alive);
+        }
+        self.heard(now, health, jitter);
+    }
+
     /// Gives back a place after an attempt.
     pub const fn give_back(&mut self, kind: Kind) {
         *self.count(kind) -= 1;
     }
 
-    /// What an attempt found out about the target.
-    pub fn heard(&mut self, now: Duration, health: Health, jitter: Jitter) {
+    fn heard(&mut self, now: Duration, health: Health, jitter: Jitter) {
         let was_closed = self.breaker.is_closed();
         self.breaker = self.breaker.after_end(now, health, jitter);
         if !was_closed && self.breaker.is_closed() {
@@ -185,9 +245,45 @@ mod tests {
     }
 
     #[test]
+    fn a_quick_function_has_more_places_and_no_more_calls() {
+        let mut gate = Gate::default();
+        gate.take(&TERMS, T, Kind::Fresh, 20);
+        for _ in 0..20 {
+            assert_eq!(gate.turn(&TERMS, T), Turn::Call);
+        }
+        gate.called(T, Duration::ZERO, Health::Alive, Jitter::MOST);
+        assert_eq!(gate.room(&TERMS, T, Kind::Fresh), 60);
+        gate.take(&TERMS, T, Kind::Fresh, 60);
+        assert_eq!(gate.turn(&TERMS, T), Turn::Call);
+        assert_eq!((gate.turn(&TERMS, T), gate.calling()), (Turn::Wait, 20));
+        gate.not_called();
+        assert_eq!(gate.turn(&TERMS, T), Turn::Call);
+        gate.waited_in_vain(Duration::from_secs(5));
+        assert_eq!(gate.room(&TERMS, T, Kind::Fresh), 0);
+    }
+
+    #[test]
+    fn whoever_took_a_place_before_the_outage_does_not_call_in_it_and_the_probe_does() {
+        let mut gate = Gate::default();
+        gate.take(&TERMS, T, Kind::Fresh, 20);
+        for _ in 0..20 {
+            assert_eq!(gate.turn(&TERMS, T), Turn::Call);
+        }
+        for _ in 0..FAILURES_MAX {
+            gate.heard(T, Health::Down, Jitter::MOST);
+        }
+        assert_eq!(gate.turn(&TERMS, T), Turn::Never);
+        let later = T + OPEN_MIN;
+        assert_eq!(gate.turn(&TERMS, later), Turn::Never, "it is no probe");
+        gate.take(&TERMS, later, Kind::Backlog, 1);
+        assert_eq!(gate.turn(&TERMS, later), Turn::Call, "what hangs does not keep it waiting");
+    }
+
+    #[test]
     fn a_paused_function_starts_nothing() {
         let paused = Terms { is_paused: true, ..TERMS };
         assert_eq!(Gate::default().room(&paused, T, Kind::Fresh), 0);
+        assert_eq!(Gate::default().turn(&paused, T), Turn::Never);
         assert_eq!(Gate::default().wait(&paused, T), None);
     }
 

@@ -8,6 +8,7 @@ mod delivery;
 mod here;
 mod lost;
 mod stop;
+mod turns;
 
 use crate::support::{
     clock::PausedClock,
