@@ -13,7 +13,7 @@ use semel_runtime::deliver::{
     guard::{Policy, check_url},
 };
 use std::{
-    sync::{PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -23,7 +23,7 @@ const FETCH_MAX: Duration = Duration::from_secs(10);
 /// The way out.
 pub(super) struct Outgoing {
     proxies: Proxies,
-    current: RwLock<(Client, Policy)>,
+    current: RwLock<(Arc<Client>, Policy)>,
 }
 
 impl Outgoing {
@@ -39,8 +39,8 @@ impl Outgoing {
         }
     }
 
-    fn client(&self) -> Client {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).0)
     }
 
     fn policy(&self) -> Policy {
@@ -48,8 +48,9 @@ impl Outgoing {
     }
 }
 
-fn client(policy: &Policy, proxies: &Proxies) -> Client {
-    Client::new(Settings { policy: policy.clone(), proxies: proxies.clone(), ..Settings::default() })
+fn client(policy: &Policy, proxies: &Proxies) -> Arc<Client> {
+    let settings = Settings { policy: policy.clone(), proxies: proxies.clone(), ..Settings::default() };
+    Arc::new(Client::new(settings))
 }
 
 impl Deliver for Outgoing {
