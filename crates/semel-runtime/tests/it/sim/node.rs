@@ -90,12 +90,15 @@ impl Node {
         }
         let seed = shared.chance(|it| it.u64(..));
         let queue = FaultyQueue::new(Arc::clone(shared), Arc::clone(&self.freezer));
+        let functions = super::functions::all();
         let targets = Targets {
             shared: Arc::clone(shared),
             freezer: Arc::clone(&self.freezer),
             node: Arc::clone(&self.runtime),
+            concurrency: functions.iter().map(|it| (it.name.to_string(), it.concurrency.get())).collect(),
+            calling: Mutex::default(),
         };
-        let builder = Runtime::builder(Arc::new(queue), Arc::new(targets)).functions(super::functions::all());
+        let builder = Runtime::builder(Arc::new(queue), Arc::new(targets)).functions(functions);
         let started = builder.in_flight_max(48).memory_max(64 * 1024).seed(seed).start().await;
         shared.trace(&format!("node {} starts: {}", self.number, started.is_ok()));
         *self.runtime.lock().unwrap() = started.ok();

@@ -5,6 +5,7 @@
 //! 3. Attempts are counted before the call: the n-th start of a generation is at least its n-th attempt.
 //! 4. Fences of one execution only grow.
 //! 5. Of executions under one order, none is handed out while one before it is unfinished.
+//! 6. No node calls a function by more at once than its concurrency says, but for one probe.
 
 use semel_core::{
     execution::{Execution, ExecutionId},

@@ -9,6 +9,7 @@ use semel_runtime::{
     deliver::{Answer, BoxedAnswer, Cause, Deliver, Delivery, Stage, Status, Trouble},
 };
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -18,6 +19,22 @@ pub(super) struct Targets {
     pub(super) freezer: Arc<Freezer>,
     /// The node that calls: poison kills it.
     pub(super) node: Arc<Mutex<Option<Runtime>>>,
+    /// How many calls of each function there may be at once.
+    pub(super) concurrency: BTreeMap<String, u32>,
+    /// How many there are.
+    pub(super) calling: Mutex<BTreeMap<String, u32>>,
+}
+
+/// A call that is under way until this is dropped.
+struct Calling<'a> {
+    targets: &'a Targets,
+    function: String,
+}
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        *self.targets.calling.lock().unwrap().get_mut(&self.function).unwrap() -= 1;
+    }
 }
 
 impl Deliver for Targets {
@@ -26,7 +43,9 @@ impl Deliver for Targets {
         let id = seen.key.trim_matches('"').to_owned();
         self.shared.oracle().started(&id, seen.fence, seen.attempt);
         self.shared.trace(&format!("starts {id} {} {}", seen.fence, seen.attempt));
+        let calling = self.begin(function_of(&delivery));
         Box::pin(async move {
+            let _calling = calling;
             let answer = self.answer(&delivery, &seen.id).await;
             if matches!(&answer, Answer::Status(it) if it.code.is_success()) {
                 self.shared.oracle().took_effect(&id);
@@ -37,9 +56,23 @@ impl Deliver for Targets {
     }
 }
 
+fn function_of(delivery: &Delivery) -> String {
+    delivery.target.uri().path().trim_start_matches('/').to_owned()
+}
+
 impl Targets {
+    fn begin(&self, function: String) -> Calling<'_> {
+        let mut calling = self.calling.lock().unwrap();
+        let calls = calling.entry(function.clone()).or_default();
+        *calls += 1;
+        // A probe does not wait for what hangs from before the outage.
+        let most = self.concurrency[&function] + 1;
+        self.shared.oracle().check(*calls <= most, || format!("{calls} calls of {function} at once"));
+        Calling { targets: self, function }
+    }
+
     async fn answer(&self, delivery: &Delivery, event: &str) -> Answer {
-        let (shared, path) = (&self.shared, delivery.target.uri().path().trim_start_matches('/').to_owned());
+        let (shared, path) = (&self.shared, function_of(delivery));
         let dice = shared.chance(|it| it.u32(0..100));
         let fine = || status(200, "done");
         let sleep = |millis| shared.clock.sleep(Duration::from_millis(millis));
