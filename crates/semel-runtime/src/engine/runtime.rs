@@ -26,7 +26,7 @@ use semel_core::{
 use semel_events::event::Event;
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
-/// Attempts at once on one node, if nobody said otherwise.
+/// Executions that one node holds at once, if nobody said otherwise.
 pub const IN_FLIGHT_MAX: u32 = 1_024;
 /// Bytes of events in memory, if nobody said otherwise.
 pub const MEMORY_MAX: usize = 128 * 1024 * 1024;
@@ -45,7 +45,7 @@ pub enum FunctionsError {
         /// Where to.
         to: FunctionName,
     },
-    /// More attempts at once than there can be.
+    /// More calls at once than there can be.
     #[error("the concurrency of function `{0}` is more than {CONCURRENCY_MAX}")]
     Concurrency(FunctionName),
     /// A dead letter would come back.
@@ -83,7 +83,7 @@ impl Builder {
         self
     }
 
-    /// With at most so many attempts at once, over all functions.
+    /// With at most so many executions held at once, over all functions.
     #[must_use]
     pub const fn in_flight_max(mut self, attempts: u32) -> Self {
         self.in_flight_max = attempts;

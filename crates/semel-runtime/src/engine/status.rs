@@ -9,9 +9,11 @@ use std::sync::Arc;
 pub struct FunctionStatus {
     /// Its name.
     pub function: Arc<str>,
-    /// Attempts under way.
+    /// Calls under way.
     pub in_flight: u32,
-    /// Most attempts at once.
+    /// Executions that this node holds: those that are called, and those that are being written before or after their call.
+    pub held: u32,
+    /// Most calls at once.
     pub concurrency: u32,
     /// Most attempts over time.
     pub rate: Option<Rate>,

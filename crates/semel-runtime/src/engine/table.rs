@@ -417,6 +417,7 @@ impl Table {
     pub(crate) fn status(&self) -> Vec<FunctionStatus> {
         let status = |(name, it): (&Arc<str>, &Entry)| FunctionStatus {
             function: Arc::clone(name),
+            held: it.gate.taken(),
             in_flight: it.gate.calling(),
             concurrency: it.terms.concurrency,
             rate: it.terms.rate,

@@ -30,7 +30,7 @@ pub struct Function {
     pub policy: RetryPolicy,
     /// What its answers mean.
     pub answers: Preset,
-    /// Most attempts at once, on each node; [`CONCURRENCY_MAX`] at most.
+    /// Most calls at once, on each node; [`CONCURRENCY_MAX`] at most.
     pub concurrency: NonZeroU32,
     /// Most attempts over time, on each node.
     pub rate: Option<Rate>,

@@ -51,14 +51,14 @@ pub(super) async fn remove(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> R
 pub(super) async fn pause(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<SwitchView, Trouble> {
     let before = desk.status_of(&asked.name)?;
     let is_changed = desk.runtime.pause(&asked.name, &asked.who.name).await?;
-    Ok(SwitchView { function: asked.name, is_paused: true, is_changed, is_idle: before.in_flight == 0 })
+    Ok(SwitchView { function: asked.name, is_paused: true, is_changed, is_idle: before.held == 0 })
 }
 
 /// `POST /v1/functions/{name}/resume`.
 pub(super) async fn resume(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<SwitchView, Trouble> {
     let before = desk.status_of(&asked.name)?;
     let is_changed = desk.runtime.resume(&asked.name, &asked.who.name).await?;
-    Ok(SwitchView { function: asked.name, is_paused: false, is_changed, is_idle: before.in_flight == 0 })
+    Ok(SwitchView { function: asked.name, is_paused: false, is_changed, is_idle: before.held == 0 })
 }
 
 /// `POST /v1/functions/{name}/drain`.

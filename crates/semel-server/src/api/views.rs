@@ -123,9 +123,9 @@ shapes! {
         is_removed: bool,
         /// What its target is thought to be, on this node: `closed` if it is alive, else `open` or `probing`.
         breaker: String,
-        /// Attempts under way on this node.
+        /// Calls under way on this node.
         in_flight: u32,
-        /// Most attempts at once.
+        /// Most calls at once.
         concurrency: u32,
         /// Most attempts over time, such as `100/s`.
         rate: Option<String>,

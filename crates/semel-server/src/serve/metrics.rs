@@ -74,7 +74,7 @@ fn of_node(text: &mut String, all: &[FunctionStatus]) {
         family(text, &format!("semel_function_{name}_total"), "counter", help, values);
     }
     let in_flight = all.iter().map(|it| (function(&it.function), u64::from(it.in_flight)));
-    family(text, "semel_function_in_flight", "gauge", "Attempts under way.", in_flight);
+    family(text, "semel_function_in_flight", "gauge", "Calls under way.", in_flight);
     let paused = all.iter().map(|it| (function(&it.function), u64::from(it.is_paused)));
     family(text, "semel_function_paused", "gauge", "Whether it starts nothing.", paused);
 }

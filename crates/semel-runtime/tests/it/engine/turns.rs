@@ -35,7 +35,7 @@ async fn known_quick(target: &Arc<Target>, concurrency: u32) -> World {
     world
 }
 
-/// As many events as may be held, and where they stand a moment later.
+/// Takes in as many events as may be held.
 async fn held(world: &World, concurrency: u32) -> Vec<ExecutionId> {
     let mut ids = Vec::new();
     for n in 0..concurrency * HELD_PER_CALL {
@@ -62,6 +62,12 @@ async fn a_call_begins_while_what_became_of_another_is_being_written() {
     }
     world.pass(SECOND / 2).await;
     assert_eq!(target.seen().len(), 1 + HELD_PER_CALL as usize, "nobody waits for a write");
+    let status = world.runtime.status().remove(0);
+    assert_eq!(
+        (status.in_flight, status.held),
+        (0, HELD_PER_CALL),
+        "nothing is called, and not all is written"
+    );
     world.accept(&event("evt-more")).await;
     world.pass(SECOND / 4).await;
     assert_eq!(target.seen().len(), 1 + HELD_PER_CALL as usize, "what is held is bounded");
