@@ -3,7 +3,8 @@
 //! 1. What was claimed may still not be tried: its attempts are used up, or it waited too long. Then it lapses.
 //! 2. Nothing is started late: a node that was frozen after the claim hands back what it holds. So it does if the function was
 //!    paused meanwhile, or its target is down, or as many calls as it may have take too long.
-//! 3. One attempt is one call. Another may begin when it is over, before what became of it is written. It counts, whatever comes of it: the claim has counted it already.
+//! 3. One attempt is one call. It counts, whatever comes of it: the claim has counted it already. Its turn is another's before
+//!    what became of it is written.
 //! 4. A panic is a failed attempt, and nobody else's.
 //! 5. An attempt that is interrupted, because the runtime stops, failed: it is not made again before its lease would
 //!    have lapsed, because the function may still be at work. If nothing of its request has left, it was none: it is called

@@ -3,7 +3,7 @@
 use super::{
     gate::{breaker::Health, share::Kind},
     shared::{Engine, Stage},
-    table::{GivenBack, Heard, MayCall},
+    table::{Finding, GivenBack, MayCall},
 };
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
@@ -70,8 +70,8 @@ impl Place {
         if let Usage::Calling(since) = self.usage {
             self.usage = Usage::Called;
             let (now, jitter) = (self.engine.clock.monotonic(), self.engine.chance.jitter());
-            let heard = Heard { took: now.saturating_sub(since), health, jitter };
-            self.engine.table().called(now, &self.function, Some(heard));
+            let found = Finding { took: now.saturating_sub(since), health, jitter };
+            self.engine.table().called(now, &self.function, Some(found));
         }
     }
 }

@@ -304,7 +304,6 @@ impl Table {
     pub(crate) fn unclaimed(&mut self, at: Moment, wants: &[Want]) {
         for want in wants {
             let Some(entry) = self.entries.get_mut(&want.function) else { continue };
-            entry.asking.unanswered();
             let before = entry.part();
             entry.gate.untake(&entry.terms, at.monotonic, Kind::Backlog, want.limit);
             self.pooled -= before.pooled() - entry.part().pooled();
@@ -348,10 +347,10 @@ impl Table {
     }
 
     /// One that might call has, and found this out about the target; or has not.
-    pub(crate) fn called(&mut self, monotonic: Duration, name: &str, heard: Option<Heard>) {
+    pub(crate) fn called(&mut self, monotonic: Duration, name: &str, found: Option<Finding>) {
         let Some(entry) = self.entries.get_mut(name) else { return };
-        match heard {
-            Some(Heard { took, health, jitter }) => entry.gate.called(monotonic, took, health, jitter),
+        match found {
+            Some(Finding { took, health, jitter }) => entry.gate.called(monotonic, took, health, jitter),
             None => entry.gate.not_called(),
         }
         entry.tell_waiting(monotonic);
@@ -417,8 +416,8 @@ impl Table {
     pub(crate) fn status(&self) -> Vec<FunctionStatus> {
         let status = |(name, it): (&Arc<str>, &Entry)| FunctionStatus {
             function: Arc::clone(name),
-            held: it.gate.taken(),
             in_flight: it.gate.calling(),
+            held: it.gate.taken(),
             concurrency: it.terms.concurrency,
             rate: it.terms.rate,
             breaker: it.gate.breaker(),
@@ -443,7 +442,7 @@ pub(crate) struct GivenBack {
 
 /// What a call found out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct Finding {
     /// How long it took.
     pub(crate) took: Duration,
     /// About the target.

@@ -42,8 +42,10 @@ impl Asking {
         self.is_full || self.known.first().is_some_and(|at| *at <= now)
     }
 
-    /// The queue is being asked at this moment: whatever is known to be due, it knows.
+    /// The queue is being asked at this moment: whatever is known to be due, it knows. If it does not answer, there is as
+    /// much reason to ask again.
     pub fn asked(&mut self, now: Timestamp, monotonic: Duration) {
+        self.is_full = self.has_reason(now);
         self.asked_at = Some(monotonic);
         self.known = self.known.split_off(&(now + Duration::from_millis(1)));
     }
@@ -51,11 +53,6 @@ impl Asking {
     /// It was asked for so many, and gave so many.
     pub const fn answered(&mut self, asked: u32, given: u32) {
         self.is_full = given >= asked;
-    }
-
-    /// Nobody knows what it gave.
-    pub const fn unanswered(&mut self) {
-        self.is_full = true;
     }
 
     /// How long until it is worth asking; nothing if it is now.
@@ -116,10 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn one_that_did_not_answer_is_asked_again() {
+    fn one_that_did_not_answer_is_asked_again_at_once_if_there_was_a_reason() {
         let mut asking = asked(10, 0);
         asking.asked(NOW, T);
-        asking.unanswered();
+        assert_eq!(asking.wait(NOW, T), POLL);
+        let _ = asking.note(NOW);
+        asking.asked(NOW, T);
         assert_eq!(asking.wait(NOW, T), Duration::ZERO);
     }
 

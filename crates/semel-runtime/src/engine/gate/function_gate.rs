@@ -24,7 +24,7 @@ use std::time::Duration;
 /// What a function's owner asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// Most attempts at once.
+    /// Most calls at once.
     pub concurrency: u32,
     /// Most attempts over time.
     pub rate: Option<Rate>,
@@ -244,13 +244,19 @@ mod tests {
         assert_eq!(gate.room(&TERMS, T, Kind::Fresh), 1);
     }
 
-    #[test]
-    fn a_quick_function_has_more_places_and_no_more_calls() {
+    /// With as many calls under way as there may be.
+    fn calling() -> Gate {
         let mut gate = Gate::default();
-        gate.take(&TERMS, T, Kind::Fresh, 20);
-        for _ in 0..20 {
+        gate.take(&TERMS, T, Kind::Fresh, TERMS.concurrency);
+        for _ in 0..TERMS.concurrency {
             assert_eq!(gate.turn(&TERMS, T), Turn::Call);
         }
+        gate
+    }
+
+    #[test]
+    fn a_quick_function_has_more_places_and_no_more_calls() {
+        let mut gate = calling();
         gate.called(T, Duration::ZERO, Health::Alive, Jitter::MOST);
         assert_eq!(gate.room(&TERMS, T, Kind::Fresh), 60);
         gate.take(&TERMS, T, Kind::Fresh, 60);
@@ -264,11 +270,7 @@ mod tests {
 
     #[test]
     fn whoever_took_a_place_before_the_outage_does_not_call_in_it_and_the_probe_does() {
-        let mut gate = Gate::default();
-        gate.take(&TERMS, T, Kind::Fresh, 20);
-        for _ in 0..20 {
-            assert_eq!(gate.turn(&TERMS, T), Turn::Call);
-        }
+        let mut gate = calling();
         for _ in 0..FAILURES_MAX {
             gate.heard(T, Health::Down, Jitter::MOST);
         }
