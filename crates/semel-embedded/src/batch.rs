@@ -3,9 +3,11 @@
 //! 1. Whatever is not in the journal's map is looked up in the archive first, without the lock; if the archive
 //!    changes meanwhile, again.
 //! 2. Puts of one group are written into one file of the journal, one after the other, and count together.
+//! 3. Whoever waits for the disk lets everybody else go first for one turn, and then asks for the sync that serves all.
 
 use crate::{
     archive::Archived,
+    commit::settled,
     engine::{Engine, MOVES_MAX, State},
     error::corrupt,
     frame::{self, Frame, Put},
@@ -31,8 +33,15 @@ impl Looked {
     }
 }
 
-/// Resolves when what was written is durable.
-pub(crate) type Durable = Option<oneshot::Receiver<Result<(), StoreError>>>;
+/// What was written, and is not durable yet.
+pub(crate) struct Undurable {
+    told: oneshot::Receiver<Result<(), StoreError>>,
+    /// How many syncs there had been when it was written.
+    syncs: u64,
+}
+
+/// What is not durable yet, if anything.
+pub(crate) type Durable = Option<Undurable>;
 
 /// What a decision leaves behind: whether somebody must wait for the disk.
 pub(crate) struct Decided<T> {
@@ -61,14 +70,20 @@ impl<O: Owner> Engine<O> {
             if decided.must_sync {
                 let (waiter, waiting) = oneshot::channel();
                 state.waiters.push(waiter);
-                durable = Some(waiting);
-                if state.is_syncer_idle {
-                    self.wanted.notify_one();
-                }
+                durable = Some(Undurable { told: waiting, syncs: state.syncs });
             }
             return Ok((decided.value, durable));
         }
         Err(corrupt("decide about executions: they moved without end"))
+    }
+
+    /// Waits until what was written is on disk. Whoever is ready goes first, and who has sent something is heard: one sync
+    /// serves them all, and the busier this process is the more of them there are.
+    pub(crate) async fn until_durable(&self, durable: Durable) -> Result<(), StoreError> {
+        let Some(Undurable { told, syncs }) = durable else { return Ok(()) };
+        tokio::task::yield_now().await;
+        self.ask_to_sync(syncs);
+        settled(told).await
     }
 
     fn look_up(&self, identities: &[Identity]) -> Result<Looked, StoreError> {

@@ -2,7 +2,8 @@
 //!
 //! 1. Bytes leave in the order they were appended, whoever carries them.
 //! 2. A full segment is durable before anything is written into the next.
-//! 3. One sync serves everybody whose change was written before it began; the next batch gathers meanwhile.
+//! 3. One sync serves everybody whose change was written before it began; the next batch gathers meanwhile. It begins when
+//!    one of those who wait asks for it.
 //! 4. An error here stops the engine: see [`Engine`].
 
 use crate::{
@@ -49,6 +50,8 @@ impl<O: Owner> Engine<O> {
         state.mark(self.options.segment_bytes);
         let batches = state.take(&mut buffer);
         let waiters = mem::take(&mut state.waiters);
+        state.is_sync_asked = false;
+        state.syncs += 1;
         let (segment, end, taken) = (Arc::clone(&state.tail.segment), state.tail.start, state.taken);
         drop(state);
         if sabotage::is_on("embedded_acknowledges_before_sync") {
@@ -119,7 +122,19 @@ impl<O: Owner> Engine<O> {
             return drop(waiter.send(Err(poisoned(cause))));
         }
         state.waiters.push(waiter);
+        state.is_sync_asked = true;
         self.wanted.notify_one();
+    }
+
+    /// Has those who wait synced for, unless that was begun since so many syncs.
+    pub(crate) fn ask_to_sync(&self, syncs: u64) {
+        let mut state = lock(&self.state);
+        if state.syncs == syncs && !state.is_sync_asked {
+            state.is_sync_asked = true;
+            if state.is_syncer_idle {
+                self.wanted.notify_one();
+            }
+        }
     }
 
     /// Ends the tail's segment and begins the next.

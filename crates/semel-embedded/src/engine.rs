@@ -115,6 +115,10 @@ pub(crate) struct State<O: Owner> {
     /// How many of these were taken to be written out; in between, a write is under way.
     pub(crate) taken: u64,
     pub(crate) waiters: Vec<Waiter>,
+    /// Whether one of those who wait wants no more company.
+    pub(crate) is_sync_asked: bool,
+    /// How often those who waited were taken to be synced for.
+    pub(crate) syncs: u64,
     pub(crate) is_syncer_idle: bool,
     /// Which segments are being moved into SQLite, and since when.
     pub(crate) moving: Option<(u32, Timestamp)>,
@@ -240,6 +244,7 @@ impl<O: Owner<Note = ()>> Engine<O> {
             let upto = state.appended;
             let waiter = waiter(upto);
             let must_wake = waiter.is_some() && state.is_syncer_idle;
+            state.is_sync_asked |= waiter.is_some();
             state.waiters.extend(waiter);
             drop(state);
             if must_wake {

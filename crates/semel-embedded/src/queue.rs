@@ -24,8 +24,6 @@ mod write;
 
 use self::index::Index;
 use crate::{
-    batch::Durable,
-    commit,
     disk::{Disk, OsDisk},
     engine::{Engine, Options, Value},
     error::{disk as disk_error, misconfigured, refused},
@@ -193,14 +191,6 @@ fn check_batch(count: usize, max: usize, what: &str) -> Result<(), StoreError> {
         return Err(misconfigured(format!("a batch has {count} {what}, and at most {max} are taken")));
     }
     Ok(())
-}
-
-/// Waits until what was written is on disk.
-async fn settled(durable: Durable) -> Result<(), StoreError> {
-    match durable {
-        Some(durable) => commit::settled(durable).await,
-        None => Ok(()),
-    }
 }
 
 impl Queue for EmbeddedQueue {

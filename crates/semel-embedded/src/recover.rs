@@ -94,6 +94,8 @@ impl<O: Owner> Engine<O> {
             appended: 0,
             taken: 0,
             waiters: Vec::new(),
+            is_sync_asked: false,
+            syncs: 0,
             is_syncer_idle: false,
             moving: None,
             trouble: None,

@@ -1,6 +1,6 @@
 //! The engine's two threads.
 //!
-//! 1. The syncer syncs whenever somebody waits for the disk, and sleeps otherwise.
+//! 1. The syncer syncs whenever somebody who waits for the disk asks for it, and sleeps otherwise.
 //! 2. The housekeeper makes the next file of the journal ahead of need, moves full ones into SQLite, removes
 //!    buckets that have expired, and verifies files that were there at the start.
 //! 3. Both end when the store is dropped, after the journal was synced.
@@ -55,7 +55,7 @@ impl<O: Owner> Drop for Workers<O> {
 fn sync_loop<O: Owner>(engine: &Engine<O>) {
     loop {
         let mut state = lock(&engine.state);
-        while state.waiters.is_empty() {
+        while !state.is_sync_asked {
             if state.is_closing || state.poison.is_some() {
                 return;
             }

@@ -1,6 +1,6 @@
 //! Taking executions in.
 
-use super::{EmbeddedQueue, settled, standing::New};
+use super::{EmbeddedQueue, standing::New};
 use crate::{batch::Decided, error::misconfigured};
 use semel_core::{
     execution::Execution,
@@ -64,7 +64,7 @@ impl EmbeddedQueue {
             let must_sync = must_sync && !sabotage::is_on("queue_accepts_before_sync");
             Ok(Decided { value: fences, must_sync })
         })?;
-        settled(durable).await?;
+        self.engine.until_durable(durable).await?;
         Ok(fences)
     }
 

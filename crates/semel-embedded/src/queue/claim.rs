@@ -5,7 +5,7 @@
 //! 2. They are handed out when that is on disk: an attempt that nobody remembers would be made again for ever.
 //! 3. One that cannot be read is left alone.
 
-use super::{EmbeddedQueue, card, index::Index, settled, standing::New};
+use super::{EmbeddedQueue, card, index::Index, standing::New};
 use crate::{
     batch::{Decided, Durable},
     engine::{Engine, State},
@@ -53,7 +53,7 @@ impl EmbeddedQueue {
         }
         match self.hand_out(&mut ready, now) {
             Ok((claimed, durable)) => {
-                settled(durable).await?;
+                self.engine.until_durable(durable).await?;
                 Ok(claimed)
             }
             Err(error) => {

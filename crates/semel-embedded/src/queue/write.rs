@@ -1,6 +1,6 @@
 //! Writing what executions became.
 
-use super::{EmbeddedQueue, settled, standing::New};
+use super::{EmbeddedQueue, standing::New};
 use crate::batch::{Decided, Looked};
 use crate::engine::State;
 use semel_core::{
@@ -41,7 +41,7 @@ impl EmbeddedQueue {
             let must_sync = written.iter().any(|it| matches!(it, Written::Won(_)));
             Ok(Decided { value: written, must_sync })
         })?;
-        settled(durable).await?;
+        self.engine.until_durable(durable).await?;
         Ok(written)
     }
 
