@@ -20,6 +20,21 @@ pub(crate) enum Kind {
     Embedded,
 }
 
+impl Kind {
+    /// As another process is told it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Memory => "memory",
+            Self::Embedded => "embedded",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Plain, Self::Memory, Self::Embedded].into_iter().find(|it| it.name() == name)
+    }
+}
+
 #[derive(Deserialize)]
 struct Order {
     item: String,

@@ -1,9 +1,9 @@
 //! What `Idempotency-Key` costs an axum route: `cargo xtask bench http`.
 //!
-//! 1. One thread serves, another asks, over loopback, on connections that are kept. The asking is done with plain sockets, so
-//!    that the serving is what is measured. The asking thread never sleeps: to wake it for an answer would be work for the
-//!    serving one, and the more of it the less there is to do.
-//! 2. With the layer and without it, turn by turn. A figure is the median of the ratios of neighbouring turns.
+//! 1. One process serves, as users' programs do, and this one asks, over loopback, on connections that are kept. They share
+//!    the machine. The asking is done with plain sockets, so that most of its work is the serving.
+//! 2. With the layer and without it, turn by turn. A figure is the median of the ratios of neighbouring turns. What a request
+//!    cost the serving process stands beside it.
 //! 3. `memory` holds a thousand uploads of a megabyte at once, and compares the process's peak with that of the same route
 //!    without the layer. Each is a process of its own.
 //! 4. `timing` compares the times of another caller's key with those of a new one.
@@ -14,10 +14,12 @@ mod alone;
 mod app;
 mod load;
 mod memory;
+mod neighbour;
 mod timing;
 
-use app::{Kind, serve};
+use app::Kind;
 use load::{Keys, Load};
+use neighbour::Neighbour;
 use std::{error::Error, process::ExitCode, time::Duration};
 use tokio::runtime::{Builder, Runtime};
 
@@ -25,9 +27,7 @@ pub(crate) type Trouble = Box<dyn Error + Send + Sync>;
 
 const CONNECTIONS: usize = 64;
 const TURNS: usize = 11;
-/// How often the asking thread, which is always busy, does something else before it looks for answers.
-const BUSY_POLLS: u32 = 8;
-const TURN: Duration = Duration::from_millis(400);
+const TURN: Duration = Duration::from_millis(1000);
 
 const HELP: &str = "\
 Usage: bench-http [alone] [fresh] [replays] [embedded] [memory] [timing]     all of them if none is named
@@ -50,6 +50,9 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<bool, Trouble> {
     if let ["memory-of", kind] = arguments {
         return memory::measure(kind).map(|()| true);
+    }
+    if let ["serve", kind] = arguments {
+        return neighbour::serve(kind).map(|()| true);
     }
     if let ["profile", what] = arguments {
         match *what {
@@ -90,7 +93,7 @@ fn run(arguments: &[&str]) -> Result<bool, Trouble> {
     Ok(is_met)
 }
 
-/// Who serves, and who asks.
+/// Who serves in this process, where that is what is measured, and who asks.
 pub(crate) struct Bench {
     pub(crate) serving: Runtime,
     pub(crate) asking: Runtime,
@@ -98,16 +101,8 @@ pub(crate) struct Bench {
 
 impl Bench {
     fn new() -> Result<Self, Trouble> {
-        let mut one = Builder::new_multi_thread();
-        one.worker_threads(1).enable_all();
-        let serving = one.thread_name("serving").build()?;
-        let asking = one.thread_name("asking").event_interval(BUSY_POLLS).build()?;
-        asking.spawn(async {
-            loop {
-                tokio::task::yield_now().await;
-            }
-        });
-        Ok(Self { serving, asking })
+        let runtime = |name| Builder::new_multi_thread().enable_all().thread_name(name).build();
+        Ok(Self { serving: runtime("serving")?, asking: runtime("asking")? })
     }
 
     /// Turn by turn: without the layer, with it, and so on.
@@ -137,7 +132,7 @@ impl Bench {
             "{name:<32} {ratio:.3} of the route without it ({with:>6.0} of {without:>6.0} requests/s)  {verdict}"
         );
         println!(
-            "{:<32} {:.1} µs of the serving processor per request, {:.1} µs without it",
+            "{:<32} {:.1} µs of the serving process per request, {:.1} µs without it",
             "", micros.0, micros.1
         );
         Ok(wanted.is_none_or(|it| ratio >= it))
@@ -159,14 +154,13 @@ impl Bench {
         Ok(())
     }
 
-    /// With a store of its own.
+    /// With a process and a store of its own.
     fn turn(&self, kind: Kind, keys: Keys) -> Result<Turn, Trouble> {
-        let served = self.serving.block_on(serve(kind))?;
+        let served = Neighbour::start(kind)?;
         let load = Load { address: served.address, connections: CONNECTIONS, keys };
-        let before = busy("serving")?;
+        let before = served.busy()?;
         let asked = self.asking.block_on(load.run(TURN))?;
-        let micros = (busy("serving")? - before) * 1e6 / asked.answered as f64;
-        self.serving.block_on(served.stop());
+        let micros = (served.busy()? - before) * 1e6 / asked.answered as f64;
         Ok(Turn { rate: asked.rate, micros })
     }
 }
@@ -175,21 +169,8 @@ impl Bench {
 struct Turn {
     /// Requests per second.
     rate: f64,
-    /// Of the serving thread's processor, per request.
+    /// Of the serving process, per request.
     micros: f64,
-}
-
-/// For how long this thread was on a processor, in seconds.
-fn busy(thread: &str) -> Result<f64, Trouble> {
-    for task in std::fs::read_dir("/proc/self/task")? {
-        let task = task?.path();
-        if std::fs::read_to_string(task.join("comm"))?.trim() == thread {
-            let times = std::fs::read_to_string(task.join("schedstat"))?;
-            let nanos: f64 = times.split_whitespace().next().ok_or("`schedstat` is empty")?.parse()?;
-            return Ok(nanos / 1e9);
-        }
-    }
-    Ok(0.0) // It has not begun yet.
 }
 
 pub(crate) fn median(values: &mut [f64]) -> f64 {
