@@ -324,6 +324,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::stores) & test(/^repository::(documents|values|sqlite)/)",
     },
     Sabotage {
+        name: "overtaken_change_is_applied_again",
+        breaks: "a change of a document is applied once, though its reply is lost",
+        caught_by: "binary_id(semel::stores) & test(/^repository::values/)",
+    },
+    Sabotage {
         name: "http_two_keys_accepted",
         breaks: "a request has one key",
         caught_by: "binary_id(semel::http) & (test(/^hostile::/) | test(/^draft::/))",
