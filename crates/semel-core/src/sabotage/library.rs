@@ -449,6 +449,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::it) & test(result::)",
     },
     Sabotage {
+        name: "refused_holder_gives_up",
+        breaks: "a holder whose write is refused for a while still finishes",
+        caught_by: "binary_id(semel::it) & (test(/^lost::a_completion/) | test(/^heartbeat::a_renewal/))",
+    },
+    Sabotage {
         name: "frozen_time_is_ignored",
         breaks: "a process that was frozen does not judge leases by the time it missed",
         caught_by: "package(semel) & test(clock::tests)",

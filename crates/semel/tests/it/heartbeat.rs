@@ -144,6 +144,20 @@ async fn a_process_that_was_paused_wakes_up_to_stop() {
 async fn a_renewal_that_stumbled_is_made_up_for() {
     let world = World::new();
     let (task, stop, _) = working(&world);
+#[tokio::test]
+async fn a_renewal_that_is_refused_for_a_while_does_not_end_the_work() {
+    let world = World::new();
+    let (task, stop, dropped) = working(&world);
+    settle().await;
+    world.store.always(Fault::Refused);
+    pass(&world, SECOND * 40).await;
+    assert!(!dropped.load(Ordering::SeqCst), "it was dropped before four fifths of its lease were over");
+    world.store.always(Fault::None);
+    pass(&world, MINUTE).await;
+    stop.send(7).unwrap();
+    assert_eq!(task.await.unwrap().unwrap(), 7);
+}
+
     settle().await;
     world.store.script([Fault::Before, Fault::After, Fault::Before]);
     pass(&world, MINUTE * 5).await;

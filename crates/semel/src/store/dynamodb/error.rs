@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::{
 };
 use semel_core::store::{
     StoreError,
-    StoreErrorKind::{self, Misconfigured, Refused, Unavailable},
+    StoreErrorKind::{self, Misconfigured, Refused, TooLarge, Unavailable},
 };
 use std::error::Error as StdError;
 
@@ -102,7 +102,7 @@ fn said(code: &str, message: &str) -> Option<Meaning> {
             "the credentials were not accepted: check them, the region, and the clock of this machine",
         ),
         "ValidationException" if message.contains("Item size") => {
-            (Refused, "the record is larger than the 400 KB of an item: lower `body_bytes_max`")
+            (TooLarge, "the record is larger than the 400 KB of an item: lower `body_bytes_max`")
         }
         "ValidationException" => (
             Misconfigured,

@@ -54,7 +54,7 @@ fn diagnosis(error: &sqlx::Error) -> (StoreErrorKind, &'static str) {
 
 /// By SQLSTATE, the most special first.
 fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
-    use StoreErrorKind::{Corrupt, Misconfigured, Refused, Unavailable};
+    use StoreErrorKind::{Corrupt, Misconfigured, Refused, TooLarge, Unavailable};
     let class = code.get(..2).unwrap_or_default();
     match (code, class) {
         ("25006", _) => (Refused, "the server is read-only, a replica perhaps; connect to the primary"),
@@ -65,6 +65,7 @@ fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
         ("53100", _) => (Refused, "the server's disk is full; make room"),
         ("42P01" | "3F000", _) => (
             Misconfigured,
+        ("54000", _) => (TooLarge, "the record is larger than what a row holds; lower `body_bytes_max`"),
             "the table is missing; connect with `PostgresStore::builder().create()`, or run `schema_sql()`",
         ),
         ("42703", _) => (Misconfigured, "the table has other columns than Semel's; use a name of its own"),

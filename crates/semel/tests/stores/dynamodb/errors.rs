@@ -76,7 +76,7 @@ async fn a_record_over_400_kb_is_refused_with_what_to_lower() {
     let body = Body::Kept { bytes: vec![7; 400 * 1024], until: Timestamp::NEVER };
     let record = Record { state: State::Completed(body), ..running(&store, 1) };
     let error = store.swap(&key("large"), None, &record).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Refused);
+    assert_eq!(error.kind(), StoreErrorKind::TooLarge);
     assert!(error.to_string().ends_with("lower `body_bytes_max`"), "{error}");
     assert_eq!(store.load(&key("large")).await.unwrap(), None);
 }
