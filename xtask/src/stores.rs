@@ -87,7 +87,7 @@ pub(crate) struct StoreTests {
 
 impl StoreTests {
     pub(crate) fn without(without: Vec<Kind>) -> Self {
-        Self { left_out: RefCell::new(without.clone()), without }
+        Self { left_out: RefCell::new(with_their_company(&without)), without }
     }
 
     /// Starts the servers, runs the tests, and stops the servers whatever came of them.
@@ -99,6 +99,8 @@ impl StoreTests {
         command.args(["--test", "stores", "--test", "lambda", "-E", &filter(&left_out)]);
         command.args(["--features", &tested_features(&left_out)]).envs(servers.variables());
         // Most of their time they wait for a lease to lapse or a timeout to pass.
+        let all = with_their_company(&self.left_out.borrow());
+        *self.left_out.borrow_mut() = all;
         command.args(["--test-threads", "8"]);
         let stores = run_command(&mut command);
         if left_out.contains(&Kind::Postgres) {
@@ -123,6 +125,15 @@ fn tested_features(left_out: &[Kind]) -> String {
     let is_tested = |it: &&Store| !it.servers.iter().any(|server| left_out.contains(server));
     let stores: Vec<_> = STORES.iter().filter(is_tested).map(|it| it.feature).collect();
     format!("{},jmespath", stores.join(","))
+/// These, and those whose tests go with them: Valkey is tested by the feature that is Redis's.
+fn with_their_company(left_out: &[Kind]) -> Vec<Kind> {
+    let mut all = left_out.to_vec();
+    if all.contains(&Kind::Redis) && !all.contains(&Kind::Valkey) {
+        all.push(Kind::Valkey);
+    }
+    all
+}
+
 }
 
 /// All tests of the stores, and those of functions that need a server; some need one beyond that of their feature, and
@@ -154,3 +165,5 @@ mod tests {
         assert!(!filter(&[]).contains("not"));
     }
 }
+        assert_eq!(with_their_company(&[Kind::Redis]), [Kind::Redis, Kind::Valkey]);
+        assert_eq!(with_their_company(&left_out), left_out);
