@@ -12,8 +12,8 @@
 //!    leisure; until then the library counts them as absent. A fence issued after such a removal is still higher,
 //!    as long as the writer's clock is not that hour behind. Unfinished records carry no TTL attribute.
 //! 6. DynamoDB tells no time but in the `Date` of its replies, to the second. The store's clock is this machine's,
-//!    corrected to agree with that date; two callers may differ by up to [`MARGIN`], so pass that on:
-//!    `Once::builder().margin(dynamodb::MARGIN)`.
+//!    corrected to agree with that date; two callers may differ by up to [`MARGIN`], for which a lease is left alone
+//!    past its end.
 //!
 //! It does not purge (TTL does) and it does not scan or query: every access is by the full key.
 //!
@@ -72,7 +72,7 @@ use semel_core::{
 use std::{fmt, future::ready, sync::Arc, time::Duration};
 
 /// How much the clocks of two callers may disagree: the `Date` of replies is told to the second, and a reply takes
-/// its time. What `Once::builder().margin(…)` should be given.
+/// its time. [`Once`](crate::Once) leaves a lease alone for at least this long past its end.
 pub const MARGIN: Duration = Duration::from_secs(2);
 /// How long after its expiry an item is handed to DynamoDB's TTL: the clocks of writers may be wrong by this much,
 /// and fences still grow over a removal.
@@ -85,11 +85,11 @@ const STORE: &str = "dynamodb";
 ///
 /// ```no_run
 /// # async fn start(config: aws_sdk_dynamodb::Config) -> Result<(), Box<dyn std::error::Error>> {
-/// use semel::{Once, store::dynamodb::{self, DynamoStore}};
+/// use semel::{Once, store::dynamodb::DynamoStore};
 /// let client = aws_sdk_dynamodb::Client::from_conf(config);
 /// let store = DynamoStore::new(client, "orders-idempotency");
 /// store.doctor().await?.accepted()?;
-/// let once = Once::builder().margin(dynamodb::MARGIN).store(store);
+/// let once = Once::new(store);
 /// # Ok(()) }
 /// ```
 ///
@@ -116,7 +116,7 @@ impl DynamoStore {
     /// Records in this table, whose partition key is `id` unless [`DynamoStore::partition_key`] says otherwise.
     /// Nothing is sent yet.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
-        Self { client, layout: Layout::new(table.into()), clock: Arc::new(LearnedClock::new()) }
+        Self { client, layout: Layout::new(table.into()), clock: Arc::new(LearnedClock::within(MARGIN)) }
     }
 
     /// The name of the table's partition key, which must be a string; `id` unless set.
