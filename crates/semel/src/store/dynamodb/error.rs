@@ -1,6 +1,6 @@
 //! What DynamoDB's errors mean, and what to do about them.
 
-use super::{STORE, layout::Layout};
+use super::{ANSWER_MAX, STORE, layout::Layout};
 use aws_sdk_dynamodb::{
     config::http::HttpResponse,
     error::{ConnectorError, ProvideErrorMetadata, SdkError},
@@ -10,6 +10,17 @@ use semel_core::store::{
     StoreErrorKind::{self, Misconfigured, Refused, TooLarge, Unavailable},
 };
 use std::error::Error as StdError;
+use tokio::time::timeout;
+
+/// What a request comes to, in bounded time: no answer is an error of the SDK's.
+pub(super) async fn in_time<T, E>(
+    asking: impl Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+) -> Result<T, SdkError<E, HttpResponse>> {
+    match timeout(ANSWER_MAX, asking).await {
+        Ok(answer) => answer,
+        Err(elapsed) => Err(SdkError::timeout_error(elapsed)),
+    }
+}
 
 /// What is being done, to which table.
 pub(super) struct Doing<'a> {
