@@ -21,9 +21,11 @@ pub fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01"))
 }
 
-/// Whether the connection may be used again.
+/// Whether the connection may be used again. One that the server ends may not; nor one to a server that is only read:
+/// the next may lead elsewhere, once a failover has moved the name.
 pub fn is_answer(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some()
+    let is_useless = |code: &str| code == "25006" || code.starts_with("57P") || code.starts_with("08");
+    code(error).is_some_and(|it| !is_useless(&it))
 }
 
 pub(super) fn code(error: &sqlx::Error) -> Option<String> {
@@ -63,9 +65,9 @@ fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
             "the user lacks the right; grant SELECT, INSERT, UPDATE, DELETE, and USAGE on the sequence",
         ),
         ("53100", _) => (Refused, "the server's disk is full; make room"),
+        ("54000", _) => (TooLarge, "the record is larger than what a row holds; lower `body_bytes_max`"),
         ("42P01" | "3F000", _) => (
             Misconfigured,
-        ("54000", _) => (TooLarge, "the record is larger than what a row holds; lower `body_bytes_max`"),
             "the table is missing; connect with `PostgresStore::builder().create()`, or run `schema_sql()`",
         ),
         ("42703", _) => (Misconfigured, "the table has other columns than Semel's; use a name of its own"),
