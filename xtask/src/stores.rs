@@ -1,7 +1,8 @@
 //! The stores: each feature on its own, and all of them against their servers.
 //!
-//! 1. Each feature passes the lints alone, and brings the crates of no other store.
-//! 2. The tests of all stores are one binary, run once beside all servers.
+//! 1. Each feature passes the lints alone, with the tests of its store, and brings the crates of no other store.
+//! 2. The tests of all stores are one binary, run once beside all servers. With them go those inside of the library that
+//!    no other step builds.
 //! 3. So are those of the queue on PostgreSQL, and of the program whose nodes share one: they are named `postgres::`.
 //! 4. What was left out is said last, in capitals: a run without a server proves nothing about its store.
 
@@ -43,7 +44,11 @@ pub(crate) fn features() -> String {
 pub(crate) fn each_alone() -> Result<(), Failure> {
     for Store { feature, .. } in &STORES {
         let bare = ["-p", "semel", "--no-default-features", "--features", feature];
-        run_command(cargo(&["clippy", "--quiet"]).args(bare).args(["--", "-D", "warnings"]))?;
+        // Apart: what tests need brings the library's other features.
+        for target in [&["--lib"][..], &["--test", "stores"]] {
+            let mut clippy = cargo(&["clippy", "--quiet"]);
+            run_command(clippy.args(bare).args(target).args(["--", "-D", "warnings"]))?;
+        }
         let tree = capture(cargo(&["tree", "--edges", "normal", "--prefix", "none"]).args(bare))?;
         if tree.code != Some(0) {
             return Err(Failure::no(format!("`cargo tree` failed: {}", tree.stderr.trim())));
@@ -87,16 +92,18 @@ pub(crate) struct StoreTests {
 
 impl StoreTests {
     pub(crate) fn without(without: Vec<Kind>) -> Self {
-        Self { left_out: RefCell::new(without.clone()), without }
+        Self { left_out: RefCell::new(with_their_company(&without)), without }
     }
 
     /// Starts the servers, runs the tests, and stops the servers whatever came of them.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let servers = Servers::start(&self.without)?;
         self.left_out.borrow_mut().extend(servers.missing());
+        let all = with_their_company(&self.left_out.borrow());
+        *self.left_out.borrow_mut() = all;
         let left_out = self.left_out.borrow();
         let mut command = cargo(&["nextest", "run", "-p", "semel", "--no-fail-fast"]);
-        command.args(["--test", "stores", "--test", "lambda", "-E", &filter(&left_out)]);
+        command.args(["--lib", "--test", "stores", "--test", "lambda", "-E", &filter(&left_out)]);
         command.args(["--features", &tested_features(&left_out)]).envs(servers.variables());
         // Most of their time they wait for a lease to lapse or a timeout to pass.
         command.args(["--test-threads", "8"]);
@@ -118,6 +125,15 @@ impl StoreTests {
     }
 }
 
+/// These, and those whose tests go with them: Valkey is tested by the feature that is Redis's.
+fn with_their_company(left_out: &[Kind]) -> Vec<Kind> {
+    let mut all = left_out.to_vec();
+    if all.contains(&Kind::Redis) && !all.contains(&Kind::Valkey) {
+        all.push(Kind::Valkey);
+    }
+    all
+}
+
 /// The features of the stores whose servers are there, and of whose tests need one of them.
 fn tested_features(left_out: &[Kind]) -> String {
     let is_tested = |it: &&Store| !it.servers.iter().any(|server| left_out.contains(server));
@@ -125,10 +141,10 @@ fn tested_features(left_out: &[Kind]) -> String {
     format!("{},jmespath", stores.join(","))
 }
 
-/// All tests of the stores, and those of functions that need a server; some need one beyond that of their feature, and
-/// are named after it.
+/// All tests of the stores, those of functions that need a server, and those inside of the library that are built only
+/// here; some need a server beyond that of their feature, and are named after it.
 fn filter(left_out: &[Kind]) -> String {
-    let all = "binary_id(semel::stores) | test(/^dynamodb::/)".to_owned();
+    let all = "binary_id(semel::stores) | test(/^dynamodb::/) | test(/^store::dynamodb::/)".to_owned();
     let tests: Vec<_> = left_out.iter().map(|it| format!("test({})", it.name())).collect();
     if tests.is_empty() { all } else { format!("({all}) and not ({})", tests.join(" | ")) }
 }
@@ -152,5 +168,7 @@ mod tests {
         assert_eq!(tested_features(&left_out), "postgres,sqlite,redis,dynamodb,firestore,jmespath");
         assert!(filter(&left_out).ends_with(" and not (test(nats) | test(valkey))"));
         assert!(!filter(&[]).contains("not"));
+        assert_eq!(with_their_company(&[Kind::Redis]), [Kind::Redis, Kind::Valkey]);
+        assert_eq!(with_their_company(&left_out), left_out);
     }
 }

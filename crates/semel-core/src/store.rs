@@ -52,8 +52,11 @@ pub enum Swap {
 pub enum StoreErrorKind {
     /// It did not answer, or not in time: try again.
     Unavailable,
-    /// It will not (permissions, read-only replica, disk full): tell the operator.
+    /// It will not (permissions, read-only replica, disk full): tell the operator. It may pass, as a failover does: who
+    /// holds a lease asks again while it lasts.
     Refused,
+    /// The record is larger than what it takes, and always will be: leave out the result, or raise the limit.
+    TooLarge,
     /// What it holds cannot be right: stop, and look.
     Corrupt,
     /// It was set up wrongly: mend the configuration.

@@ -74,6 +74,12 @@ pub trait Clock: Send + Sync + 'static {
         (self.now(), monotonic)
     }
 
+    /// How much this clock and that of another caller of the same store may disagree: leases are left alone for at least
+    /// this long past their end. Nothing where everybody goes by one clock.
+    fn margin(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Resolves when [`Clock::monotonic`] has advanced by this much.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }

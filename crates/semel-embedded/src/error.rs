@@ -17,6 +17,10 @@ pub(crate) fn refused(context: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Refused, STORE, context)
 }
 
+pub(crate) fn too_large(context: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::TooLarge, STORE, context)
+}
+
 /// The store stopped itself, because the disk no longer keeps what it is given.
 pub(crate) fn poisoned(cause: &str) -> StoreError {
     refused(format!(

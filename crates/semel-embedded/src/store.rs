@@ -12,7 +12,7 @@ use crate::{
     commit::settled,
     disk::{Disk, OsDisk},
     engine::{Applied, Change, Engine, Options, VALUE_BYTES_MAX, Value},
-    error::{corrupt, disk as disk_error, misconfigured, refused},
+    error::{corrupt, disk as disk_error, misconfigured, too_large},
     frame::Kind,
     home::{Home, make_directory},
     hot::{Entry, Hot, SHARDS},
@@ -88,7 +88,7 @@ impl EmbeddedStore {
     ) -> Result<Swap, StoreError> {
         let payload = wire::encode(key, record);
         if payload.len() > VALUE_BYTES_MAX {
-            return Err(refused(format!(
+            return Err(too_large(format!(
                 "a record of {} bytes is larger than {VALUE_BYTES_MAX}: lower the limit on results",
                 payload.len()
             )));

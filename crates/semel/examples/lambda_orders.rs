@@ -5,7 +5,7 @@
 //! ```ignore
 //! let config = aws_config::load_from_env().await;
 //! let store = DynamoStore::new(aws_sdk_dynamodb::Client::new(&config), "orders-idempotency");
-//! let once = Once::builder().margin(dynamodb::MARGIN).store(store);
+//! let once = Once::new(store);
 //! ```
 //!
 //! Started by hand, it plays the platform itself: it starts a runtime API, and itself as the function, with its records on

@@ -5,9 +5,10 @@
 //!    landed: the holder is random per claim.
 //! 3. A claim that cannot be made is refused: nothing runs unless somebody asked for that by name.
 //! 4. What a holder writes is repeated with growing pauses until its lease is over, and then reported as
-//!    unconfirmed: neither success nor failure.
-//! 5. A result that the store refuses, because it is larger than what the store takes, is left out: what took effect
-//!    is completed all the same.
+//!    unconfirmed: neither success nor failure. That holds for refusals, too: a failover shows a read-only server for a
+//!    while, and a full disk is made room on. A claim that is refused is told at once.
+//! 5. A result that is larger than what the store takes is left out: what took effect is completed all the same. So is
+//!    one that the store refused to the last, for a smaller record may still find room.
 //!
 //! It does not decide: that is [`semel_core::call`]'s.
 
@@ -44,6 +45,8 @@ const SENDS_MAX: usize = 4;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Longest pause between two tries of a holder's write.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long before its end a holder's write that is still refused is tried without its result.
+const BARE_BEFORE: Duration = Duration::from_secs(1);
 
 /// What all clones of a `Once` share.
 pub(crate) struct Driver {
@@ -260,7 +263,7 @@ impl Driver {
                 Ok(Swap::Lost(Some(it))) if is_own(&it.record, sent) => return (Written::Won(it.fence), at),
                 Ok(Swap::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
                 Ok(Swap::Lost(_)) => return (Written::Superseded, at),
-                Err(error) if error.kind() == StoreErrorKind::Refused && has_body(sent) => {
+                Err(error) if is_left_out(&error, until.saturating_sub(at)) && has_body(sent) => {
                     bare = Some(without_body(sent));
                 }
                 Err(error) if is_pointless(&error, at, until) => return (Written::Unconfirmed(error), at),
@@ -313,7 +316,20 @@ fn replayed(found: Option<Stored>, now: Timestamp) -> Claim {
 
 /// Whether there is nothing to be had from trying again.
 fn is_pointless(error: &StoreError, at: Duration, until: Duration) -> bool {
-    !error.is_transient() || at >= until || sabotage::is_on("lost_reply_is_failure")
+    let may_pass = match error.kind() {
+        StoreErrorKind::Refused => !sabotage::is_on("refused_holder_gives_up"),
+        _ => error.is_transient(),
+    };
+    !may_pass || at >= until || sabotage::is_on("lost_reply_is_failure")
+}
+
+/// Whether a result is to be left out, so that its record finds room at last.
+fn is_left_out(error: &StoreError, left: Duration) -> bool {
+    match error.kind() {
+        StoreErrorKind::TooLarge => true,
+        StoreErrorKind::Refused => left <= BARE_BEFORE,
+        _ => false,
+    }
 }
 
 fn silent() -> StoreError {

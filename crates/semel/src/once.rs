@@ -164,7 +164,8 @@ impl OnceBuilder {
         self
     }
 
-    /// How long past its end a lease is still left alone, for clocks that disagree; nothing unless set.
+    /// How long past its end a lease is still left alone, for clocks that disagree; as long as the store's clock asks for
+    /// unless more is set, which is nothing where a server tells its time, and two seconds on DynamoDB.
     pub fn margin(mut self, margin: Duration) -> Self {
         self.defaults.terms.margin = margin;
         self
@@ -213,7 +214,8 @@ impl OnceBuilder {
     pub fn from_store(self, store: Arc<dyn Store>) -> Once {
         let clock = store.clock();
         let store = Observed::new(store);
-        let Self { defaults, seal } = self;
+        let Self { mut defaults, seal } = self;
+        defaults.terms.margin = defaults.terms.margin.max(clock.margin());
         let driver = Driver { store, clock, defaults, seal, waits: Waits::default() };
         Once { driver: Arc::new(driver) }
     }

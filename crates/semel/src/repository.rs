@@ -7,7 +7,8 @@
 //! 3. [`Repository::modify`] reads, applies a change and writes if the version is still that; else it does it again
 //!    on what is really there, [`MODIFY_MAX`] times at most.
 //! 4. A write whose reply was lost is sent again. A stored document with one's own random writer had landed; an
-//!    equal value of somebody else's is not taken for it, since two increments from 5 to 6 are not one.
+//!    equal value of somebody else's is not taken for it, since two increments from 5 to 6 are not one. If somebody has
+//!    written a newer one meanwhile, nobody can tell any more: a change is not applied again, but reported.
 //! 5. The versions of a document are 1, 2, 3 and so on. Documents do not expire, and are not deleted: that a thing
 //!    is gone is a state of it.
 //!
@@ -112,6 +113,8 @@ impl<T: Serialize + DeserializeOwned> Repository<T> {
             match self.put(&key, found.map(|it| it.version), json.clone()).await? {
                 Sent::Written(version) => return Ok(version),
                 Sent::Lost(current) => found = current,
+                // Ours is to be the last, whether it was there before or not.
+                Sent::Overtaken(current, _) => found = Some(current),
             }
         }
         Err(RepositoryError::conflict(&key, found.map(|it| it.version)))
@@ -187,6 +190,9 @@ impl<T: Serialize + DeserializeOwned> Repository<T> {
             match self.put(&key, expected, json).await? {
                 Sent::Written(version) => return Ok(Versioned { value, version }),
                 Sent::Lost(current) => found = current,
+                Sent::Overtaken(current, lost) => {
+                    return Err(RepositoryError::overtaken(&key, current.version, lost));
+                }
             }
         }
         Err(RepositoryError::conflict(&key, found.map(|it| it.version)))
@@ -201,6 +207,7 @@ impl<T: Serialize + DeserializeOwned> Repository<T> {
         match self.put(key, expected, written(key, value)?).await? {
             Sent::Written(version) => Ok(version),
             Sent::Lost(current) => Err(RepositoryError::conflict(key, current.map(|it| it.version))),
+            Sent::Overtaken(current, lost) => Err(RepositoryError::overtaken(key, current.version, lost)),
         }
     }
 }
@@ -208,7 +215,10 @@ impl<T: Serialize + DeserializeOwned> Repository<T> {
 /// What became of a write that was sent as often as it took.
 enum Sent {
     Written(Version),
+    /// It is not there, and never was.
     Lost(Option<Document>),
+    /// A reply was lost, and this is newer than what was sent: it may be written upon ours.
+    Overtaken(Document, StoreError),
 }
 
 impl<T> Repository<T> {
@@ -231,13 +241,21 @@ impl<T> Repository<T> {
         let version = expected.map_or(Version::FIRST, Version::next);
         let document = Document { version, writer: nonce::holder().0, json };
         let mut sends = 1;
+        let mut lost = None;
         loop {
-            match self.documents.put(key, expected, &document).await {
-                Ok(Put::Written) => return Ok(Sent::Written(version)),
-                Ok(Put::Lost(Some(found))) if is_own(&found, &document) => return Ok(Sent::Written(version)),
-                Ok(Put::Lost(found)) => return Ok(Sent::Lost(found)),
-                Err(error) if is_to_be_sent_again(&error, sends) => sends += 1,
-                Err(error) => return Err(RepositoryError::store(key, error)),
+            match (self.documents.put(key, expected, &document).await, lost.take()) {
+                (Ok(Put::Written), _) => return Ok(Sent::Written(version)),
+                (Ok(Put::Lost(Some(found))), _) if is_own(&found, &document) => {
+                    return Ok(Sent::Written(version));
+                }
+                (Ok(Put::Lost(Some(found))), Some(lost)) if is_upon(&found, &document) => {
+                    return Ok(Sent::Overtaken(found, lost));
+                }
+                (Ok(Put::Lost(found)), _) => return Ok(Sent::Lost(found)),
+                (Err(error), _) if is_to_be_sent_again(&error, sends) => {
+                    (sends, lost) = (sends + 1, Some(error));
+                }
+                (Err(error), _) => return Err(RepositoryError::store(key, error)),
             }
         }
     }
@@ -246,6 +264,11 @@ impl<T> Repository<T> {
 /// Whether what is stored is what we sent.
 fn is_own(stored: &Document, sent: &Document) -> bool {
     stored == sent || (sabotage::is_on("equal_document_is_own") && stored.json == sent.json)
+}
+
+/// Whether what we sent may be what this was written upon.
+fn is_upon(stored: &Document, sent: &Document) -> bool {
+    stored.version > sent.version && !sabotage::is_on("overtaken_change_is_applied_again")
 }
 
 fn is_to_be_sent_again(error: &StoreError, sends: u32) -> bool {

@@ -324,6 +324,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::stores) & test(/^repository::(documents|values|sqlite)/)",
     },
     Sabotage {
+        name: "overtaken_change_is_applied_again",
+        breaks: "a change of a document is applied once, though its reply is lost",
+        caught_by: "binary_id(semel::stores) & test(/^repository::values/)",
+    },
+    Sabotage {
         name: "http_two_keys_accepted",
         breaks: "a request has one key",
         caught_by: "binary_id(semel::http) & (test(/^hostile::/) | test(/^draft::/))",
@@ -442,6 +447,11 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "refused_result_is_unconfirmed",
         breaks: "a result that the store does not take never makes a call run again",
         caught_by: "binary_id(semel::it) & test(result::)",
+    },
+    Sabotage {
+        name: "refused_holder_gives_up",
+        breaks: "a holder whose write is refused for a while still finishes",
+        caught_by: "binary_id(semel::it) & (test(/^lost::a_completion/) | test(/^heartbeat::a_renewal/))",
     },
     Sabotage {
         name: "frozen_time_is_ignored",

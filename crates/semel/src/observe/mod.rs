@@ -16,7 +16,7 @@
 //! | `semel_handler_seconds` | histogram | `scope` | from the claim to the handler's outcome |
 //! | `semel_complete_seconds` | histogram | `scope` | writing the outcome |
 //! | `semel_store_seconds` | histogram | `operation` | one request to the store: `load`, `swap`, `purge` |
-//! | `semel_store_errors_total` | counter | `operation`, `kind` | requests that the store could not answer: `unavailable`, `refused`, `corrupt`, `misconfigured` |
+//! | `semel_store_errors_total` | counter | `operation`, `kind` | requests that the store could not answer: `unavailable`, `refused`, `too_large`, `corrupt`, `misconfigured` |
 //! | `semel_unopened_total` | counter | `cause` | results that are sealed and did not open: `no_keyring`, `unknown_key`, `damaged`, `malformed`; or are not, and were refused: `plain` |
 //! | `semel_operator_changes_total` | counter | `change` | `forgotten` and `resolved` |
 //!
@@ -285,6 +285,7 @@ fn kind(error: &StoreError) -> &'static str {
     match error.kind() {
         StoreErrorKind::Unavailable => "unavailable",
         StoreErrorKind::Refused => "refused",
+        StoreErrorKind::TooLarge => "too_large",
         StoreErrorKind::Corrupt => "corrupt",
         StoreErrorKind::Misconfigured => "misconfigured",
         _ => "other",

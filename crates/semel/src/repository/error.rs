@@ -3,7 +3,7 @@
 use super::{DOCUMENT_BYTES_MAX, Version};
 use semel_core::{
     key::{Key, KeyError},
-    store::StoreError,
+    store::{StoreError, StoreErrorKind},
 };
 use std::{error::Error as StdError, fmt};
 
@@ -94,6 +94,16 @@ impl RepositoryError {
     pub(super) fn store(key: &Key, error: StoreError) -> Self {
         let (kind, is_transient) = (RepositoryErrorKind::Store, error.is_transient());
         Self { kind, key: Some(key.clone()), source: Some(error.into()), is_transient }
+    }
+
+    /// The reply to a write was lost, and somebody has written since: to try again might apply a change twice.
+    pub(super) fn overtaken(key: &Key, current: Version, lost: StoreError) -> Self {
+        let context = format!(
+            "the reply to the write was lost, and it is at version {current} by now, perhaps on top of it: read it, \
+             and see whether the change is in it"
+        );
+        let error = StoreError::new(StoreErrorKind::Unavailable, "any", context).because(lost);
+        Self { is_transient: false, ..Self::store(key, error) }
     }
 }
 

@@ -12,8 +12,8 @@
 //!    leisure; until then the library counts them as absent. A fence issued after such a removal is still higher,
 //!    as long as the writer's clock is not that hour behind. Unfinished records carry no TTL attribute.
 //! 6. DynamoDB tells no time but in the `Date` of its replies, to the second. The store's clock is this machine's,
-//!    corrected to agree with that date; two callers may differ by up to [`MARGIN`], so pass that on:
-//!    `Once::builder().margin(dynamodb::MARGIN)`.
+//!    corrected to agree with that date; two callers may differ by up to [`MARGIN`], for which a lease is left alone
+//!    past its end.
 //!
 //! It does not purge (TTL does) and it does not scan or query: every access is by the full key.
 //!
@@ -53,7 +53,11 @@ mod table;
 
 pub use documents::{DOCUMENTS_PREFIX, DynamoDocuments};
 
-use self::{date::LearnDate, error::Doing, layout::Layout};
+use self::{
+    date::LearnDate,
+    error::{Doing, in_time},
+    layout::Layout,
+};
 use super::offset::LearnedClock;
 use aws_sdk_dynamodb::{
     Client, Config,
@@ -72,8 +76,10 @@ use semel_core::{
 use std::{fmt, future::ready, sync::Arc, time::Duration};
 
 /// How much the clocks of two callers may disagree: the `Date` of replies is told to the second, and a reply takes
-/// its time. What `Once::builder().margin(…)` should be given.
+/// its time. [`Once`](crate::Once) leaves a lease alone for at least this long past its end.
 pub const MARGIN: Duration = Duration::from_secs(2);
+/// Longest that a request waits for its answer, whatever the client's own timeouts are.
+pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long after its expiry an item is handed to DynamoDB's TTL: the clocks of writers may be wrong by this much,
 /// and fences still grow over a removal.
 pub const TTL_MARGIN: Duration = Duration::from_hours(1);
@@ -85,11 +91,11 @@ const STORE: &str = "dynamodb";
 ///
 /// ```no_run
 /// # async fn start(config: aws_sdk_dynamodb::Config) -> Result<(), Box<dyn std::error::Error>> {
-/// use semel::{Once, store::dynamodb::{self, DynamoStore}};
+/// use semel::{Once, store::dynamodb::DynamoStore};
 /// let client = aws_sdk_dynamodb::Client::from_conf(config);
 /// let store = DynamoStore::new(client, "orders-idempotency");
 /// store.doctor().await?.accepted()?;
-/// let once = Once::builder().margin(dynamodb::MARGIN).store(store);
+/// let once = Once::new(store);
 /// # Ok(()) }
 /// ```
 ///
@@ -116,7 +122,7 @@ impl DynamoStore {
     /// Records in this table, whose partition key is `id` unless [`DynamoStore::partition_key`] says otherwise.
     /// Nothing is sent yet.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
-        Self { client, layout: Layout::new(table.into()), clock: Arc::new(LearnedClock::new()) }
+        Self { client, layout: Layout::new(table.into()), clock: Arc::new(LearnedClock::within(MARGIN)) }
     }
 
     /// The name of the table's partition key, which must be a string; `id` unless set.
@@ -183,7 +189,8 @@ impl DynamoStore {
         let (layout, doing) = (&self.layout, Doing::new("load a record", &self.layout));
         let get = self.client.get_item().table_name(&layout.table).set_key(Some(layout.key_of(key)?));
         let get = get.consistent_read(true).customize();
-        let got = get.config_override(one_request()).interceptor(self.learn_date()).send().await;
+        let got = get.config_override(one_request()).interceptor(self.learn_date()).send();
+        let got = in_time(got).await;
         match got.map_err(|error| doing.failed(error))?.item {
             Some(item) => layout.stored(key, &item).map(Some),
             None => Ok(None),
@@ -204,8 +211,8 @@ impl DynamoStore {
             .set_expression_attribute_values(condition.values)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .customize();
-        let sent = put.config_override(one_request()).interceptor(self.learn_date()).send().await;
-        let Err(error) = sent else { return Ok(Swap::Won(fence)) };
+        let sent = put.config_override(one_request()).interceptor(self.learn_date()).send();
+        let Err(error) = in_time(sent).await else { return Ok(Swap::Won(fence)) };
         match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(lost)) => {
                 let found = lost.item().map(|item| layout.stored(key, item)).transpose()?;

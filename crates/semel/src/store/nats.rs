@@ -17,13 +17,14 @@
 //!
 //! # What is promised
 //!
-//! Tier B with three replicas or more on disk: a write is acknowledged when a majority has it, and nothing that
-//! was acknowledged is lost while a majority lives. With fewer replicas, or in memory, tier C.
+//! Tier B with three replicas or more on disk and `sync_interval: always`: a write is acknowledged when a majority has it
+//! on disk, and nothing that was acknowledged is lost while a majority lives. With fewer replicas, in memory, or with
+//! another interval, tier C.
 //!
-//! Servers write to their disks in the background (`sync_interval`, two minutes unless set). Without
-//! `sync_interval: always` a power cut of all replicas at once forgets acknowledged records, and with one replica
-//! that of one machine does: **the next duplicate runs again**, and sequences that were lost are issued again.
-//! Clients cannot see this setting, so [`NatsStore::doctor`] says that it could not look.
+//! Unless that is set, servers write to their disks in the background, every two minutes. Then a power cut of several
+//! replicas, and with one replica that of one machine, forgets acknowledged records: **the next duplicate runs again**,
+//! and sequences that were lost are issued again. Clients cannot see this setting, so [`NatsStore::doctor`] says tier C
+//! until somebody vouches for it with [`NatsStore::syncs_always`].
 //!
 //! A bucket that is restored from a backup has forgotten what came after it.
 //!
@@ -96,6 +97,8 @@ pub struct NatsStore {
     clock: Arc<LearnedClock>,
     /// When the server was last asked for its time, in milliseconds of the monotonic clock.
     asked_at: Arc<AtomicU64>,
+    /// As somebody vouches.
+    syncs_always: bool,
 }
 
 impl NatsStore {
@@ -123,9 +126,17 @@ impl NatsStore {
             context,
             clock: Arc::new(LearnedClock::new()),
             asked_at: Arc::default(),
+            syncs_always: false,
         };
         store.ask_time().await?;
         Ok(store)
+    }
+
+    /// Vouches that every server of the bucket has `jetstream { sync_interval: always }`, which clients cannot see:
+    /// [`NatsStore::doctor`] then believes it. It changes nothing else.
+    #[must_use]
+    pub fn syncs_always(self) -> Self {
+        Self { syncs_always: true, ..self }
     }
 
     /// The subject under which the record of this key stands, for those who look with `nats`.

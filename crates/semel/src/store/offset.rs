@@ -35,6 +35,8 @@ pub struct LearnedClock {
     at_zero: AtomicI64,
     /// What that was learnt from.
     sample: Mutex<Option<Sample>>,
+    /// How much two who learn from the same server may disagree.
+    margin: Duration,
 }
 
 /// One reading of the server's clock.
@@ -53,9 +55,15 @@ impl LearnedClock {
         Self::over(Arc::new(SystemClock::new()))
     }
 
+    /// The same, of a server that tells its time no better than this.
+    #[cfg(feature = "dynamodb")]
+    pub(super) fn within(margin: Duration) -> Self {
+        Self { margin, ..Self::new() }
+    }
+
     fn over(local: Arc<dyn Clock>) -> Self {
         let at_zero = AtomicI64::new(at_zero(local.now(), local.monotonic()));
-        Self { local, at_zero, sample: Mutex::new(None) }
+        Self { local, at_zero, sample: Mutex::new(None), margin: Duration::ZERO }
     }
 
     /// The server's clock showed this in a reply to what was sent and received at these moments of
@@ -105,6 +113,10 @@ impl Clock for LearnedClock {
 
     fn monotonic(&self) -> Duration {
         self.local.monotonic()
+    }
+
+    fn margin(&self) -> Duration {
+        self.margin
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

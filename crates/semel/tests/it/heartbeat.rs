@@ -1,7 +1,10 @@
 //! Leases that are renewed, and lost.
 
 use crate::support::{Fault, MINUTE, SECOND, World, never, settle};
-use semel::{Begin, Clock, Error, ErrorKind, HandlerError, How, Lease, OnBusy, Once};
+use semel::{
+    Begin, BoxFuture, Clock, Error, ErrorKind, HandlerError, How, Lease, MemoryStore, OnBusy, Once, Timestamp,
+};
+use semel_testkit::ManualClock;
 use std::{
     sync::{
         Arc,
@@ -89,6 +92,45 @@ async fn take_over(world: &World) -> Lease {
     lease
 }
 
+/// A clock that others may not agree with.
+struct Disputed(ManualClock);
+
+impl Clock for Disputed {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+
+    fn margin(&self) -> Duration {
+        SECOND * 2
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.sleep(duration)
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_left_alone_for_as_long_as_the_clocks_may_disagree() {
+    for (said, margin) in [(Duration::ZERO, SECOND * 2), (SECOND * 5, SECOND * 5)] {
+        let clock = ManualClock::new();
+        let store = MemoryStore::with_clock(Arc::new(Disputed(clock.clone())));
+        let once = Once::builder().margin(said).on_busy(OnBusy::Reject).store(store);
+        let Begin::Run(_lease) = once.call("pay", "evt-1").begin().await.unwrap() else {
+            panic!("it is fresh")
+        };
+        clock.advance(MINUTE + margin - SECOND / 10);
+        let begun = once.call("pay", "evt-1").begin().await.unwrap();
+        assert!(matches!(begun, Begin::Busy { .. }), "{said:?}: {begun:?}");
+        clock.advance(SECOND / 10);
+        let begun = once.call("pay", "evt-1").begin().await.unwrap();
+        assert!(matches!(begun, Begin::Run(_)), "{said:?}: {begun:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_superseded_handler_is_dropped_and_its_result_does_not_count() {
     let world = World::new();
@@ -100,6 +142,20 @@ async fn a_superseded_handler_is_dropped_and_its_result_does_not_count() {
     assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Superseded);
     lease.complete(&8).await.unwrap();
     assert_eq!(world.call().run(async |_| Ok(0)).await.unwrap(), 8);
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_refused_for_a_while_does_not_end_the_work() {
+    let world = World::new();
+    let (task, stop, dropped) = working(&world);
+    settle().await;
+    world.store.always(Fault::Refused);
+    pass(&world, SECOND * 40).await;
+    assert!(!dropped.load(Ordering::SeqCst), "it was dropped before four fifths of its lease were over");
+    world.store.always(Fault::None);
+    pass(&world, MINUTE).await;
+    stop.send(7).unwrap();
+    assert_eq!(task.await.unwrap().unwrap(), 7);
 }
 
 #[tokio::test]

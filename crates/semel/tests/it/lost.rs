@@ -47,7 +47,7 @@ async fn a_completion_is_tried_until_the_store_is_back() {
 
 #[tokio::test]
 async fn a_completion_that_is_never_confirmed_is_neither_success_nor_failure() {
-    for fault in [Fault::Before, Fault::Hang] {
+    for fault in [Fault::Before, Fault::Refused, Fault::Hang] {
         let world = World::new();
         let store = world.store.clone();
         let call = world.call().run(async move |_| {
@@ -59,6 +59,24 @@ async fn a_completion_that_is_never_confirmed_is_neither_success_nor_failure() {
         let waited = semel::Clock::monotonic(&world.clock);
         assert!((MINUTE..MINUTE + SECOND * 2).contains(&waited), "it gave up after {waited:?}");
     }
+}
+
+#[tokio::test]
+async fn a_completion_that_is_refused_during_a_failover_is_kept_with_its_result() {
+    let world = World::new();
+    world.store.script([Fault::None, Fault::Refused, Fault::Refused, Fault::Refused, Fault::Before]);
+    let result = world.clock.drive(world.call().run(async |_| Ok(7))).await;
+    assert_eq!(result.unwrap(), 7);
+    assert_eq!(world.call().run(async |_| Ok(8)).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_claim_that_is_refused_is_told_at_once() {
+    let world = World::new();
+    world.store.script([Fault::Refused]);
+    let error = world.call().run(async |_| Ok(7)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Store);
+    assert_eq!(world.store.swaps.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -160,8 +160,8 @@ async fn bytes_come_back_as_bytes() {
     }
 }
 
-/// A store that takes no large records, as DynamoDB does not.
-struct Narrow(MemoryStore);
+/// A store that takes no large records, as DynamoDB does not, and says so.
+struct Narrow(MemoryStore, StoreErrorKind);
 
 impl Store for Narrow {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
@@ -175,7 +175,7 @@ impl Store for Narrow {
         record: &'a Record,
     ) -> BoxFuture<'a, Result<Swap, StoreError>> {
         if format!("{record:?}").len() > 10_000 {
-            let refused = StoreError::new(StoreErrorKind::Refused, "narrow", "the record is too large");
+            let refused = StoreError::new(self.1, "narrow", "the record is too large");
             return Box::pin(std::future::ready(Err(refused)));
         }
         self.0.swap(key, expected, record)
@@ -192,7 +192,7 @@ impl Store for Narrow {
 
 #[tokio::test]
 async fn a_result_that_is_too_large_for_the_store_completes_the_call_without_it() {
-    let once = Once::new(Narrow(MemoryStore::new()));
+    let once = Once::new(Narrow(MemoryStore::new(), StoreErrorKind::TooLarge));
     let (runs, charges) = (Cell::new(0), Cell::new(0));
     let run = async || {
         once.call("pay", "evt-1")
@@ -212,4 +212,15 @@ async fn a_result_that_is_too_large_for_the_store_completes_the_call_without_it(
     assert_eq!((error.kind(), error.is_transient()), (ErrorKind::NotKept, false));
     assert_eq!((runs.get(), charges.get()), (1, 1), "it ran again");
     assert_eq!(once.get("pay", "evt-1").await.unwrap().unwrap().status(), Status::Completed);
+}
+
+#[tokio::test]
+async fn a_result_that_is_refused_to_the_last_completes_the_call_without_it() {
+    let clock = ManualClock::new();
+    let once = Once::new(Narrow(MemoryStore::with_clock(clock.arc()), StoreErrorKind::Refused));
+    let result = clock.drive(once.call("pay", "evt-1").run(async |_| Ok(noise(20_000)))).await.unwrap();
+    assert_eq!(result.len(), 20_000, "the first caller gets it");
+    assert!(clock.monotonic() >= SECOND * 58, "it may have passed");
+    let again = once.call("pay", "evt-1").run(async |_| Ok(vec![0_u8])).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::NotKept);
 }

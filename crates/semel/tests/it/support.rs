@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     None,
     /// It fails, and nothing is written.
     Before,
+    /// The store will not, as a read-only standby will not, and nothing is written.
+    Refused,
     /// It is carried out, and the reply is lost.
     After,
     /// It is carried out, and the reply never comes.
@@ -64,13 +66,17 @@ fn unavailable() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "scripted", "swap a record")
 }
 
+fn refused() -> StoreError {
+    StoreError::new(StoreErrorKind::Refused, "scripted", "the server is read-only")
+}
+
 impl Store for ScriptedStore {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             match *self.then.lock().unwrap() {
                 Fault::Before | Fault::Hang => return Err(unavailable()),
-                Fault::None | Fault::After => {}
+                Fault::None | Fault::Refused | Fault::After => {}
             }
             self.inner.load(key).await
         })
@@ -85,13 +91,15 @@ impl Store for ScriptedStore {
         self.swaps.lock().unwrap().push(format!("{key} {}", record.status()));
         let fault = self.next();
         Box::pin(async move {
-            if fault == Fault::Before {
-                return Err(unavailable());
+            match fault {
+                Fault::Before => return Err(unavailable()),
+                Fault::Refused => return Err(refused()),
+                Fault::None | Fault::After | Fault::Hang => {}
             }
             let swapped = self.inner.swap(key, expected, record).await;
             match fault {
                 Fault::None => swapped,
-                Fault::After | Fault::Before => Err(unavailable()),
+                Fault::After | Fault::Before | Fault::Refused => Err(unavailable()),
                 Fault::Hang => std::future::pending().await,
             }
         })

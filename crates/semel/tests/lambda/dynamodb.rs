@@ -12,7 +12,7 @@ use lambda_runtime::LambdaEvent;
 use semel::{
     OnBusy, Once,
     lambda::{self, Pick},
-    store::dynamodb::{self, DynamoStore},
+    store::dynamodb::DynamoStore,
 };
 use semel_testkit::{lambda::RuntimeApi, servers};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Records in the table that this names: `endpoint/table`.
 pub(crate) fn once_at(place: &str) -> Once {
     let on_busy = OnBusy::Wait { max: Duration::from_mins(1) };
-    Once::builder().margin(dynamodb::MARGIN).on_busy(on_busy).store(store_at(place))
+    Once::builder().on_busy(on_busy).store(store_at(place))
 }
 
 fn store_at(place: &str) -> DynamoStore {

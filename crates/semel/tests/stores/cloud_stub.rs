@@ -28,12 +28,15 @@ impl Stub {
     pub(crate) fn deciding(choose: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> Self {
         Self::listening(move |request| {
             let (status, body) = choose(&String::from_utf8_lossy(request));
-            let length = body.len();
-            let head = format!(
-                "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n"
-            );
-            Some(format!("{head}connection: close\r\n\r\n{body}").into_bytes())
+            Some(response(status, "", &body))
         })
+    }
+
+    /// Answers every request with this body, at this time.
+    #[cfg(feature = "dynamodb")]
+    pub(crate) fn dated(date: &str, body: &'static str) -> Self {
+        let date = format!("date: {date}\r\n");
+        Self::listening(move |_| Some(response(200, &date, body)))
     }
 
     /// Passes every request on, and hangs up instead of passing back the reply to the first so many whose head or
@@ -67,6 +70,14 @@ impl Stub {
     pub(crate) fn requests(&self) -> u32 {
         self.requests.load(Ordering::SeqCst)
     }
+}
+
+fn response(status: u16, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}"
+    );
+    format!("{head}connection: close\r\n\r\n{body}").into_bytes()
 }
 
 /// Posts JSON to a server, and gives the body of its reply.

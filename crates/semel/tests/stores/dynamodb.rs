@@ -1,5 +1,6 @@
 //! The DynamoDB store.
 
+mod clock;
 mod errors;
 mod items;
 mod tables;

@@ -35,16 +35,27 @@ async fn valkey_keeps_every_rule() {
     conformance::all(&valkey().await).await;
 }
 
+async fn many_keep_the_rules(store: RedisStore) {
+    conformance::contended(Arc::new(store), |task| drop(tokio::spawn(task))).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_tasks_at_once_keep_the_rules() {
-    for store in [redis().await, valkey().await] {
-        conformance::contended(Arc::new(store), |task| drop(tokio::spawn(task))).await;
-    }
+    many_keep_the_rules(redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tasks_at_once_keep_the_rules_on_valkey() {
+    many_keep_the_rules(valkey().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_library_works_over_it() {
     end_to_end::check(Arc::new(redis().await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_library_works_over_valkey() {
     end_to_end::check(Arc::new(valkey().await)).await;
 }
 
@@ -55,25 +66,32 @@ async fn pttl(url: &str, store: &RedisStore, key: &Key) -> i64 {
     redis::cmd("PTTL").arg(store.name(key)).query_async(&mut connection).await.unwrap()
 }
 
+async fn expires_finished_records_and_no_others(place: servers::Redis) {
+    let (url, store) = (place.url.clone(), at(place).await);
+    let once = Once::builder().retention(Duration::from_hours(1)).store(store.clone());
+    let key = Key::new("expiry", fastrand::u64(..)).unwrap();
+    assert_eq!(pttl(&url, &store, &key).await, -2);
+    let semel::Begin::Run(lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
+    assert_eq!(pttl(&url, &store, &key).await, -1, "an unfinished record never expires");
+    lease.complete("done").await.unwrap();
+    let left = pttl(&url, &store, &key).await;
+    let (hour, margin) = (3_600_000, 600_000);
+    assert!((hour..=hour + margin + 1_000).contains(&left), "expires in {left} ms");
+    once.forget(&key, "ann", "a test").await.unwrap();
+    let left = pttl(&url, &store, &key).await;
+    assert!((1..=margin).contains(&left), "what is forgotten stays for the margin, not {left} ms");
+    let semel::Begin::Run(_lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
+    assert_eq!(pttl(&url, &store, &key).await, -1, "it is unfinished again");
+}
+
 #[tokio::test]
 async fn the_server_expires_finished_records_and_no_others() {
-    for place in [servers::redis(), servers::valkey()] {
-        let (url, store) = (place.url.clone(), at(place).await);
-        let once = Once::builder().retention(Duration::from_hours(1)).store(store.clone());
-        let key = Key::new("expiry", fastrand::u64(..)).unwrap();
-        assert_eq!(pttl(&url, &store, &key).await, -2);
-        let semel::Begin::Run(lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
-        assert_eq!(pttl(&url, &store, &key).await, -1, "an unfinished record never expires");
-        lease.complete("done").await.unwrap();
-        let left = pttl(&url, &store, &key).await;
-        let (hour, margin) = (3_600_000, 600_000);
-        assert!((hour..=hour + margin + 1_000).contains(&left), "expires in {left} ms");
-        once.forget(&key, "ann", "a test").await.unwrap();
-        let left = pttl(&url, &store, &key).await;
-        assert!((1..=margin).contains(&left), "what is forgotten stays for the margin, not {left} ms");
-        let semel::Begin::Run(_lease) = once.call_key(key.clone()).begin().await.unwrap() else { panic!() };
-        assert_eq!(pttl(&url, &store, &key).await, -1, "it is unfinished again");
-    }
+    expires_finished_records_and_no_others(servers::redis()).await;
+}
+
+#[tokio::test]
+async fn valkey_expires_finished_records_and_no_others() {
+    expires_finished_records_and_no_others(servers::valkey()).await;
 }
 
 #[tokio::test]

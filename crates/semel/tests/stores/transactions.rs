@@ -1,5 +1,8 @@
 //! Outcomes committed with the user's own rows: the same rules on every database that has transactions.
 
+#[cfg(feature = "postgres")]
+mod line;
+
 use semel::{Begin, BeginIn, ErrorKind, HandlerError, How, Key, Once, Status, Store, Swap};
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
@@ -32,7 +35,7 @@ async fn crash_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
 
 /// The rules, for one database.
 macro_rules! rules {
-    ($module:ident, $feature:literal, $Store:ty, $open:expr) => {
+    ($module:ident, $feature:literal, $Store:ty, $waits:path, $open:expr) => {
         #[cfg(feature = $feature)]
         mod $module {
             use super::*;
@@ -92,6 +95,28 @@ macro_rules! rules {
                         return;
                     }
                 }
+            }
+
+            /// Crashes wherever a delivery waits, one place after the other, until none is left.
+            #[tokio::test]
+            async fn a_crash_at_any_await_leaves_the_sum_exact() {
+                const POLLS_MAX: usize = 1_000;
+                let World { store, once, _kept } = world().await;
+                for polls in 0..POLLS_MAX {
+                    let event = polls as u64;
+                    let survived = crash_after(polls, deliver(&store, &once, event)).await;
+                    if survived.is_none() {
+                        deliver(&store, &once, event).await.unwrap();
+                    }
+                    assert_eq!(views(&store).await, event.cast_signed() + 1, "a crash after {polls} polls");
+                    if let Some(delivered) = survived {
+                        delivered.unwrap();
+                        // It begins, claims, counts, completes and commits.
+                        assert!(polls >= 5, "only {polls} places to crash at");
+                        return;
+                    }
+                }
+                panic!("a delivery has more than {POLLS_MAX} places to crash at");
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -258,6 +283,8 @@ macro_rules! rules {
                     let (store, once) = (store.clone(), Arc::clone(&once));
                     async move { deliver(&store, &once, 1).await.map_err(|error| error.to_string()) }
                 });
+                $waits(&store).await;
+                assert!(!second.is_finished(), "it did not wait");
                 tx.commit().await.unwrap();
                 assert_eq!(second.await.unwrap().unwrap(), How::Replayed);
                 assert_eq!(views(&store).await, 0);
@@ -266,13 +293,29 @@ macro_rules! rules {
     };
 }
 
-rules!(postgres, "postgres", semel::store::postgres::PostgresStore, async {
+/// Until one transaction waits for another.
+#[cfg(feature = "postgres")]
+async fn until_one_waits(store: &semel::store::postgres::PostgresStore) {
+    let asked = "SELECT EXISTS (SELECT FROM pg_stat_activity \
+        WHERE datname = current_database() AND wait_event_type = 'Lock')";
+    while !sqlx::query_scalar::<_, bool>(asked).fetch_one(store.pool()).await.unwrap() {}
+}
+
+/// SQLite tells nobody who waits for whom: the second has had its turns, at least.
+#[cfg(feature = "sqlite")]
+async fn others_had_their_turns(_store: &semel::store::sqlite::SqliteStore) {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+rules!(postgres, "postgres", semel::store::postgres::PostgresStore, until_one_waits, async {
     let database = semel_testkit::servers::postgres().await;
     let builder = semel::store::postgres::PostgresStore::builder().table(TABLE).create();
     (builder.connect(&database.url).await.unwrap(), database)
 });
 
-rules!(sqlite, "sqlite", semel::store::sqlite::SqliteStore, async {
+rules!(sqlite, "sqlite", semel::store::sqlite::SqliteStore, others_had_their_turns, async {
     let directory = tempfile::tempdir().unwrap();
     let builder = semel::store::sqlite::SqliteStore::builder().table(TABLE).create();
     (builder.connect(directory.path().join("app.db")).await.unwrap(), directory)

@@ -7,7 +7,7 @@
 
 use super::{
     DynamoStore, STORE,
-    error::{Doing, is_denied},
+    error::{Doing, in_time, is_denied},
 };
 use crate::doctor::{Finding, Report, Tier};
 use aws_sdk_dynamodb::types::{
@@ -27,7 +27,7 @@ impl DynamoStore {
 
     async fn examine_table(&self, report: Report) -> Result<Report, StoreError> {
         let describe = self.client.describe_table().table_name(&self.layout.table).customize();
-        match describe.interceptor(self.learn_date()).send().await {
+        match in_time(describe.interceptor(self.learn_date()).send()).await {
             Ok(described) => {
                 let table = described.table.unwrap_or_else(|| TableDescription::builder().build());
                 let report = report.with(in_service(&table)).with(self.key_schema(&table));
@@ -39,7 +39,7 @@ impl DynamoStore {
     }
 
     async fn examine_ttl(&self, report: Report) -> Result<Report, StoreError> {
-        match self.client.describe_time_to_live().table_name(&self.layout.table).send().await {
+        match in_time(self.client.describe_time_to_live().table_name(&self.layout.table).send()).await {
             Ok(described) => {
                 let ttl = described.time_to_live_description;
                 Ok(report.with(self.ttl(ttl.unwrap_or_else(|| TimeToLiveDescription::builder().build()))))
@@ -51,8 +51,8 @@ impl DynamoStore {
 
     async fn examine_backups(&self, report: Report) -> Result<Report, StoreError> {
         const WHAT: &str = "point-in-time recovery";
-        let described = self.client.describe_continuous_backups().table_name(&self.layout.table).send().await;
-        let Ok(described) = described else {
+        let describe = self.client.describe_continuous_backups().table_name(&self.layout.table);
+        let Ok(described) = in_time(describe.send()).await else {
             // Nothing that the store does depends on them.
             return Ok(report.with(hidden(WHAT, "dynamodb:DescribeContinuousBackups")));
         };

@@ -4,7 +4,12 @@
 //! 2. A load is one strongly consistent `GetItem`.
 //! 3. They may share a table with records: their partition keys begin with [`DOCUMENTS_PREFIX`]. They carry no TTL.
 
-use super::{DynamoStore, STORE, error::Doing, layout::Item, one_request};
+use super::{
+    DynamoStore, STORE,
+    error::{Doing, in_time},
+    layout::Item,
+    one_request,
+};
 use crate::repository::{Document, Documents, Put, Version};
 use aws_sdk_dynamodb::{
     operation::put_item::PutItemError,
@@ -52,7 +57,7 @@ impl DynamoDocuments {
         let layout = &self.store.layout;
         let get = self.store.client.get_item().table_name(&layout.table);
         let get = get.set_key(Some(layout.key_of(key)?)).consistent_read(true).customize();
-        let got = get.config_override(one_request()).send().await;
+        let got = in_time(get.config_override(one_request()).send()).await;
         let got = got.map_err(|error| Doing::new("load a document", layout).failed(error))?;
         got.item.map(|item| document(key, &item)).transpose()
     }
@@ -76,7 +81,7 @@ impl DynamoDocuments {
                 .expression_attribute_values(":expected", AttributeValue::N(version.to_string())),
         };
         let put = put.return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let Err(error) = put.customize().config_override(one_request()).send().await else {
+        let Err(error) = in_time(put.customize().config_override(one_request()).send()).await else {
             return Ok(Put::Written);
         };
         match error.as_service_error() {

@@ -1,15 +1,26 @@
 //! What DynamoDB's errors mean, and what to do about them.
 
-use super::{STORE, layout::Layout};
+use super::{ANSWER_MAX, STORE, layout::Layout};
 use aws_sdk_dynamodb::{
     config::http::HttpResponse,
     error::{ConnectorError, ProvideErrorMetadata, SdkError},
 };
 use semel_core::store::{
     StoreError,
-    StoreErrorKind::{self, Misconfigured, Refused, Unavailable},
+    StoreErrorKind::{self, Misconfigured, Refused, TooLarge, Unavailable},
 };
 use std::error::Error as StdError;
+use tokio::time::timeout;
+
+/// What a request comes to, in bounded time: no answer is an error of the SDK's.
+pub(super) async fn in_time<T, E>(
+    asking: impl Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+) -> Result<T, SdkError<E, HttpResponse>> {
+    match timeout(ANSWER_MAX, asking).await {
+        Ok(answer) => answer,
+        Err(elapsed) => Err(SdkError::timeout_error(elapsed)),
+    }
+}
 
 /// What is being done, to which table.
 pub(super) struct Doing<'a> {
@@ -102,7 +113,7 @@ fn said(code: &str, message: &str) -> Option<Meaning> {
             "the credentials were not accepted: check them, the region, and the clock of this machine",
         ),
         "ValidationException" if message.contains("Item size") => {
-            (Refused, "the record is larger than the 400 KB of an item: lower `body_bytes_max`")
+            (TooLarge, "the record is larger than the 400 KB of an item: lower `body_bytes_max`")
         }
         "ValidationException" => (
             Misconfigured,

@@ -5,7 +5,11 @@
 //!
 //! It does not change a table's key, billing or backups.
 
-use super::{DynamoStore, STORE, error::Doing, one_request};
+use super::{
+    DynamoStore, STORE,
+    error::{Doing, in_time},
+    one_request,
+};
 use aws_sdk_dynamodb::{
     operation::{create_table::CreateTableError, update_time_to_live::UpdateTimeToLiveError},
     types::{
@@ -36,8 +40,8 @@ impl DynamoStore {
         for (name, role) in self.key_names() {
             create = create.attribute_definitions(string(name)).key_schema(part(name, role));
         }
-        let created = create.customize().config_override(one_request()).send().await;
-        match created {
+        let created = create.customize().config_override(one_request()).send();
+        match in_time(created).await {
             Ok(_) => {}
             Err(error)
                 if matches!(error.as_service_error(), Some(CreateTableError::ResourceInUseException(_))) => {}
@@ -50,8 +54,8 @@ impl DynamoStore {
     async fn until_active(&self) -> Result<(), StoreError> {
         let doing = Doing::new("wait for the table", &self.layout);
         for _ in 0..LOOKS_MAX {
-            let described = self.client.describe_table().table_name(&self.layout.table).send().await;
-            let table = described.map_err(|error| doing.failed(error))?.table;
+            let described = self.client.describe_table().table_name(&self.layout.table).send();
+            let table = in_time(described).await.map_err(|error| doing.failed(error))?.table;
             if table.and_then(|it| it.table_status) == Some(TableStatus::Active) {
                 return Ok(());
             }
@@ -69,13 +73,13 @@ impl DynamoStore {
         let ttl = ttl.build().expect("a TTL with a name and a switch is complete");
         let update = self.client.update_time_to_live().table_name(&self.layout.table);
         let updated = update.time_to_live_specification(ttl).customize().config_override(one_request());
-        updated.send().await.map(drop).map_err(|error| doing.failed::<UpdateTimeToLiveError>(error))
+        in_time(updated.send()).await.map(drop).map_err(|error| doing.failed::<UpdateTimeToLiveError>(error))
     }
 
     async fn ttl_is_on(&self) -> Result<bool, StoreError> {
         let doing = Doing::new("look at the table's TTL", &self.layout);
-        let described = self.client.describe_time_to_live().table_name(&self.layout.table).send().await;
-        let ttl = described.map_err(|error| doing.failed(error))?.time_to_live_description;
+        let described = self.client.describe_time_to_live().table_name(&self.layout.table).send();
+        let ttl = in_time(described).await.map_err(|error| doing.failed(error))?.time_to_live_description;
         let Some(ttl) = ttl else { return Ok(false) };
         let is_on =
             matches!(ttl.time_to_live_status, Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling));

@@ -4,7 +4,7 @@ use super::{STORE, document::Place};
 use hyper::http::Error as HttpError;
 use semel_core::store::{
     StoreError,
-    StoreErrorKind::{self, Misconfigured, Refused, Unavailable},
+    StoreErrorKind::{self, Misconfigured, Refused, TooLarge, Unavailable},
 };
 use serde_json::Value;
 use std::{error::Error as StdError, fmt};
@@ -130,7 +130,7 @@ fn said(status: &str, message: &str) -> Option<Meaning> {
         "NOT_FOUND" => (Misconfigured, "there is no such database: create it, or name another"),
         "FAILED_PRECONDITION" => (Misconfigured, "the database must be in native mode"),
         "INVALID_ARGUMENT" if is_about_size(message) => {
-            (Refused, "the record is larger than the 1 MiB of a document: lower `body_bytes_max`")
+            (TooLarge, "the record is larger than the 1 MiB of a document: lower `body_bytes_max`")
         }
         "INVALID_ARGUMENT" => (Misconfigured, "check the names of project, database and collection"),
         _ => return None,
@@ -146,7 +146,7 @@ fn is_about_size(message: &str) -> bool {
 /// What an answer without a status that is known means.
 fn of_status(http: u16) -> Meaning {
     match http {
-        413 => (Refused, "the record is too large: lower `body_bytes_max`"),
+        413 => (TooLarge, "the record is too large: lower `body_bytes_max`"),
         404 => (Misconfigured, "Firestore is not served there: check the host, the project and the database"),
         400..=407 | 409..=428 | 430..=499 => {
             (Refused, "something between here and Firestore may have said so")

@@ -2,7 +2,7 @@
 //!
 //! 1. A token never travels unencrypted: only the emulator is spoken to in the clear, and it gets none.
 //! 2. Nothing is sent twice. A request that a closed connection did not take at all may go over another.
-//! 3. Answers are bounded.
+//! 3. Answers are bounded, and so is the time that they take.
 //!
 //! It does not know what is asked.
 
@@ -24,9 +24,12 @@ use semel_core::{
 };
 use serde_json::Value;
 use std::{error::Error as StdError, time::Duration};
+use tokio::time::timeout;
 
 /// Largest answer that is read: a document of 1 MiB in JSON, and room to spare.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Longest that a request waits for its answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -81,7 +84,13 @@ impl Http {
         self.send(Method::GET, path, Bytes::new()).await
     }
 
+    /// In bounded time, getting a token included.
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Value, Failure> {
+        let sent = timeout(ANSWER_MAX, self.send_and_wait(method, path, body)).await;
+        sent.unwrap_or_else(|elapsed| Err(Failure::Silence(elapsed.into())))
+    }
+
+    async fn send_and_wait(&self, method: Method, path: &str, body: Bytes) -> Result<Value, Failure> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         let request = request.header(CONTENT_TYPE, "application/json");
         let sent = match &self.way {
@@ -114,4 +123,17 @@ fn pool() -> hyper_util::client::legacy::Builder {
     let mut builder = Client::builder(TokioExecutor::new());
     builder.pool_timer(TokioTimer::new());
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_never_answers_is_given_up() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
+        let address = silent.local_addr().expect("a listener has an address");
+        let failure = Http::plain(format!("http://{address}")).get("/v1/anything").await;
+        assert!(matches!(failure, Err(Failure::Silence(_))), "{failure:?}");
+    }
 }

@@ -1,7 +1,8 @@
 //! What can be seen of a bucket's promises.
 //!
-//! 1. Three replicas or more on disk are tier B, everything else is C.
-//! 2. How often servers sync their disks cannot be seen by clients: that is said, not guessed.
+//! 1. Three replicas or more, on disks that are synced before a write is acknowledged, are tier B; everything else is C.
+//! 2. How often servers sync their disks cannot be seen by clients, not even in what JetStream tells of itself. It is not
+//!    guessed: unless somebody vouches for it, it is taken for what it is by default, and the tier is C.
 
 use super::{NatsStore, error::asking};
 use crate::doctor::{Finding, Report, Tier};
@@ -15,14 +16,16 @@ impl NatsStore {
     /// What this bucket promises as it is set up.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
         let info = self.stream.get_info().await.map_err(|it| asking("the bucket's configuration", it))?;
-        let findings = [replicas(&info.config), storage(&info.config), syncing()];
-        let report = findings.into_iter().fold(Report::new("nats", tier(&info.config)), Report::with);
+        let findings = [replicas(&info.config), storage(&info.config), syncing(self.syncs_always)];
+        let tier = tier(&info.config, self.syncs_always);
+        let report = findings.into_iter().fold(Report::new("nats", tier), Report::with);
         Ok(info.cluster.iter().filter_map(peers).fold(report, Report::with))
     }
 }
 
-fn tier(config: &Config) -> Tier {
-    if config.num_replicas >= REPLICAS_MIN && config.storage == StorageType::File { Tier::B } else { Tier::C }
+fn tier(config: &Config, syncs_always: bool) -> Tier {
+    let is_on_disks = config.num_replicas >= REPLICAS_MIN && config.storage == StorageType::File;
+    if is_on_disks && syncs_always { Tier::B } else { Tier::C }
 }
 
 fn replicas(config: &Config) -> Finding {
@@ -46,12 +49,16 @@ fn storage(config: &Config) -> Finding {
     }
 }
 
-fn syncing() -> Finding {
+fn syncing(syncs_always: bool) -> Finding {
+    if syncs_always {
+        return Finding::fine("sync_interval", "always, as `NatsStore::syncs_always` says");
+    }
     Finding::warning("sync_interval")
         .found("not shown to clients, two minutes unless set")
         .wanted("always")
         .remedy(
-            "set `jetstream { sync_interval: always }` on every server: a power cut of all forgets the rest",
+            "set `jetstream { sync_interval: always }` on every server, and say so with `NatsStore::syncs_always`: \
+             a power cut forgets what was acknowledged since the last sync",
         )
 }
 
@@ -77,11 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn only_three_replicas_on_disk_are_tier_b() {
-        assert_eq!(tier(&config(3, StorageType::File)), Tier::B);
-        assert_eq!(tier(&config(5, StorageType::File)), Tier::B);
-        assert_eq!(tier(&config(1, StorageType::File)), Tier::C);
-        assert_eq!(tier(&config(3, StorageType::Memory)), Tier::C);
+    fn only_three_replicas_on_disks_that_somebody_vouches_for_are_tier_b() {
+        assert_eq!(tier(&config(3, StorageType::File), true), Tier::B);
+        assert_eq!(tier(&config(5, StorageType::File), true), Tier::B);
+        assert_eq!(tier(&config(3, StorageType::File), false), Tier::C);
+        assert_eq!(tier(&config(1, StorageType::File), true), Tier::C);
+        assert_eq!(tier(&config(3, StorageType::Memory), true), Tier::C);
     }
 
     #[test]
@@ -89,6 +97,11 @@ mod tests {
         assert_eq!(replicas(&config(1, StorageType::File)).severity, Severity::Warning);
         assert_eq!(replicas(&config(3, StorageType::File)).severity, Severity::Fine);
         assert_eq!(storage(&config(1, StorageType::Memory)).severity, Severity::Warning);
-        assert_eq!(syncing().severity, Severity::Warning, "what cannot be seen is not believed to be right");
+        assert_eq!(
+            syncing(false).severity,
+            Severity::Warning,
+            "what cannot be seen is not believed to be right"
+        );
+        assert_eq!(syncing(true).severity, Severity::Fine);
     }
 }

@@ -14,7 +14,7 @@ use async_nats::{
 use semel_core::{
     store::{
         StoreError,
-        StoreErrorKind::{self, Corrupt, Misconfigured, Refused, Unavailable},
+        StoreErrorKind::{self, Corrupt, Misconfigured, Refused, TooLarge, Unavailable},
     },
     wire::WireError,
 };
@@ -123,7 +123,7 @@ pub(super) fn publishing(error: PublishError) -> StoreError {
             (Unavailable, "nobody keeps this bucket now; if it stays so, check that it is there")
         }
         (PublishErrorKind::MaxPayloadExceeded, _) => (
-            Refused,
+            TooLarge,
             "the record is larger than the server's `max_payload`: raise it, or keep smaller results",
         ),
         (PublishErrorKind::MaxAckPending, _) => (Unavailable, "too many writes are under way"),
@@ -167,7 +167,7 @@ fn judge(answer: &Answer) -> Verdict {
             "the bucket, the account or the disk is full: raise its limits, or keep records for less long",
         ),
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => (
-            Refused,
+            TooLarge,
             "the record is larger than the bucket's `max_msg_size`: raise it, or keep smaller results",
         ),
         ErrorCode::STREAM_SEALED => (Refused, "the bucket is sealed"),

@@ -29,10 +29,11 @@ impl PostgresStore {
 
 /// What the server behind this pool really promises.
 pub async fn report(pool: &PgPool) -> Result<Report, StoreError> {
+    let doing = "looking at the server's settings";
     let mut connection = lane::acquire(pool).await?;
-    let row = sqlx::query(ASK).fetch_one(&mut *connection).await;
-    let seen = row.and_then(|row| Seen::read(&row));
-    Ok(seen.map_err(|error| told("looking at the server's settings", error))?.judged())
+    let row = lane::in_time(doing, sqlx::query(ASK).fetch_one(&mut *connection)).await;
+    let row = lane::give_back(connection, row)?;
+    Ok(Seen::read(&row).map_err(|error| told(doing, error))?.judged())
 }
 
 /// The settings that decide.

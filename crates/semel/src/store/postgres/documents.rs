@@ -1,8 +1,9 @@
 //! Documents of repositories in PostgreSQL: a table of their own.
 
 use super::{
-    error::{STORE, code, told},
-    lane, schema,
+    error::{STORE, code, is_answer, told},
+    lane::{self, give_back},
+    schema,
 };
 use crate::{
     repository::{Document, Documents, Put, Version},
@@ -42,8 +43,8 @@ impl PostgresDocuments {
     pub async fn open(pool: PgPool, table: &str) -> Result<Self, StoreError> {
         let table = named(table)?;
         let mut connection = lane::acquire(&pool).await?;
-        schema::check(&mut connection, &schema::of_documents(&table)).await?;
-        drop(connection);
+        let checked = schema::check(&mut connection, &schema::of_documents(&table)).await;
+        give_back(connection, checked)?;
         let documents = Self { pool, statements: Arc::new(statements(&table)) };
         document::look(&documents).await?;
         Ok(documents)
@@ -53,8 +54,8 @@ impl PostgresDocuments {
     pub async fn create(pool: PgPool, table: &str) -> Result<Self, StoreError> {
         let schema = schema::of_documents(&named(table)?);
         let mut connection = lane::acquire(&pool).await?;
-        schema::migrate(&mut connection, &schema).await?;
-        drop(connection);
+        let migrated = schema::migrate(&mut connection, &schema).await;
+        give_back(connection, migrated)?;
         Self::open(pool, table).await
     }
 
@@ -91,12 +92,10 @@ impl Rows for PostgresDocuments {
             Value::Text(text) => query.bind(text),
         });
         let fetched = timeout(ANSWER_MAX, query.fetch_optional(&mut *connection)).await;
-        let fetched = fetched.map_err(|_| {
+        if !matches!(&fetched, Ok(Ok(_))) && !matches!(&fetched, Ok(Err(error)) if is_answer(error)) {
             connection.close_on_drop();
-            let context = format!("{doing}: the server did not answer in time; try again");
-            StoreError::new(StoreErrorKind::Unavailable, STORE, context)
-        })?;
-        fetched.map_err(|error| refused(doing, error))
+        }
+        fetched.map_err(|_| lane::silent(doing))?.map_err(|error| refused(doing, error))
     }
 
     fn read(row: &PgRow) -> Result<Row, StoreError> {

@@ -21,9 +21,11 @@ pub fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01"))
 }
 
-/// Whether the connection may be used again.
+/// Whether the connection may be used again. One that the server ends may not; nor one to a server that is only read:
+/// the next may lead elsewhere, once a failover has moved the name.
 pub fn is_answer(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some()
+    let is_useless = |code: &str| code == "25006" || code.starts_with("57P") || code.starts_with("08");
+    code(error).is_some_and(|it| !is_useless(&it))
 }
 
 pub(super) fn code(error: &sqlx::Error) -> Option<String> {
@@ -54,7 +56,7 @@ fn diagnosis(error: &sqlx::Error) -> (StoreErrorKind, &'static str) {
 
 /// By SQLSTATE, the most special first.
 fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
-    use StoreErrorKind::{Corrupt, Misconfigured, Refused, Unavailable};
+    use StoreErrorKind::{Corrupt, Misconfigured, Refused, TooLarge, Unavailable};
     let class = code.get(..2).unwrap_or_default();
     match (code, class) {
         ("25006", _) => (Refused, "the server is read-only, a replica perhaps; connect to the primary"),
@@ -63,6 +65,7 @@ fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
             "the user lacks the right; grant SELECT, INSERT, UPDATE, DELETE, and USAGE on the sequence",
         ),
         ("53100", _) => (Refused, "the server's disk is full; make room"),
+        ("54000", _) => (TooLarge, "the record is larger than what a row holds; lower `body_bytes_max`"),
         ("42P01" | "3F000", _) => (
             Misconfigured,
             "the table is missing; connect with `PostgresStore::builder().create()`, or run `schema_sql()`",

@@ -3,7 +3,7 @@
 //! 1. It is held while there are requests, but for [`HOLD_MAX`] at most: others want the pool, too.
 //! 2. A request that is in other transactions' way (deadlock, serialization failure) did nothing, and is sent
 //!    again, [`SENDS_MAX`] times at most.
-//! 3. A connection that does not answer in time is given up, not given back.
+//! 3. A connection that does not answer in time, or leads to a server that is only read, is given up, not given back.
 
 use super::{
     error::{STORE, is_answer, is_conflict, told},
@@ -74,12 +74,32 @@ pub async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreErr
     }
 }
 
+/// Gives a connection back after this, or gives it up if that failed.
+pub(super) fn give_back<T>(
+    mut connection: PoolConnection<Postgres>,
+    after: Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    if after.is_err() {
+        connection.close_on_drop();
+    }
+    after
+}
+
 /// What the server answers, in bounded time.
 pub async fn in_time<T>(
     doing: &str,
     asking: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, StoreError> {
-    match timeout(ANSWER_MAX, asking).await {
+    within(ANSWER_MAX, doing, asking).await
+}
+
+/// The same, for what may take this long.
+pub(super) async fn within<T>(
+    max: Duration,
+    doing: &str,
+    asking: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, StoreError> {
+    match timeout(max, asking).await {
         Ok(answer) => answer.map_err(|error| told(doing, error)),
         Err(_) => Err(silent(doing)),
     }

@@ -3,13 +3,14 @@
 //!
 //! It does not create schemas (name spaces) or databases: that takes rights that a service should not have.
 
-use super::{
-    error::{STORE, told},
-    lane,
-};
+use super::{error::STORE, lane};
 use crate::store::sql::{PURGE_MAX, Schema, Table};
 use semel_core::store::StoreError;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::time::Duration;
+
+/// Longest that tables are made or changed for, or somebody else is waited for who does.
+const MIGRATE_MAX: Duration = Duration::from_mins(5);
 
 /// The tables of a store.
 pub(super) fn of_records(table: &Table) -> Schema {
@@ -69,19 +70,20 @@ CREATE TABLE IF NOT EXISTS {meta} (version integer NOT NULL);
     }
 }
 
-/// Makes the tables if they are not there, and brings older ones up to date.
+/// Makes the tables if they are not there, and brings older ones up to date. A connection on which that failed is of no
+/// more use: nobody knows what it was left in.
 pub async fn migrate(connection: &mut PgConnection, schema: &Schema) -> Result<(), StoreError> {
     let doing = "creating the tables";
-    let mut transaction = connection.begin().await.map_err(|error| told(doing, error))?;
+    let mut transaction = lane::in_time(doing, connection.begin()).await?;
     // Two that create at once would meet in the catalogue, and one would fail. The number is any.
-    let lock = sqlx::query("SELECT pg_advisory_xact_lock(7310579)").execute(&mut *transaction).await;
-    lock.map_err(|error| told(doing, error))?;
+    let lock = sqlx::query("SELECT pg_advisory_xact_lock(7310579)").execute(&mut *transaction);
+    lane::within(MIGRATE_MAX, doing, lock).await?;
     let found = version(&mut transaction, schema).await?;
     if let Some(steps) = schema.migration(found)? {
-        let run = sqlx::raw_sql(AssertSqlSafe(steps)).execute(&mut *transaction).await;
-        run.map_err(|error| told(doing, error))?;
+        let run = sqlx::raw_sql(AssertSqlSafe(steps)).execute(&mut *transaction);
+        lane::within(MIGRATE_MAX, doing, run).await?;
     }
-    transaction.commit().await.map_err(|error| told(doing, error))
+    lane::in_time(doing, transaction.commit()).await
 }
 
 /// Makes sure that the tables are those that this code knows.

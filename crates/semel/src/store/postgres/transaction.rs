@@ -3,6 +3,7 @@
 use super::{
     PostgresStore, Shared,
     error::{STORE, told},
+    lane,
 };
 use crate::{
     effect::Transaction,
@@ -31,10 +32,10 @@ pub struct PostgresTransaction {
 }
 
 impl PostgresStore {
-    /// Begins a transaction on the store's pool.
+    /// Begins a transaction on the store's pool, in bounded time.
     pub async fn begin(&self) -> Result<PostgresTransaction, StoreError> {
-        let begun = self.shared.pool.begin().await;
-        begun.map(|it| self.within(it)).map_err(|error| told("beginning a transaction", error))
+        let begun = lane::in_time("beginning a transaction", self.shared.pool.begin()).await;
+        begun.map(|it| self.within(it))
     }
 
     /// A transaction that the user began, with the store's records in it: for
@@ -50,14 +51,15 @@ impl PostgresStore {
 }
 
 impl PostgresTransaction {
-    /// Commits everything. After an error nobody can tell: deliver again, and the record says what came of it.
+    /// Commits everything, or gives up in bounded time. After an error nobody can tell: deliver again, and the record
+    /// says what came of it.
     pub async fn commit(self) -> Result<(), StoreError> {
-        self.transaction.commit().await.map_err(|error| told("committing", error))
+        lane::in_time("committing", self.transaction.commit()).await
     }
 
-    /// Undoes everything.
+    /// Undoes everything. If the server does not answer in time, it does so itself when the connection ends.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        self.transaction.rollback().await.map_err(|error| told("rolling back", error))
+        lane::in_time("rolling back", self.transaction.rollback()).await
     }
 
     /// The transaction as it was, uncommitted.

@@ -17,6 +17,7 @@ use redis::{
     aio::{ConnectionManager, ConnectionManagerConfig},
     cluster::{ClusterClient, ClusterConfig},
     cluster_async::ClusterConnection,
+    cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo},
     io::tcp::{TcpSettings, socket2::TcpKeepalive},
 };
 use semel_core::store::StoreError;
@@ -131,6 +132,18 @@ impl Connection {
             silence.end();
         }
         result
+    }
+
+    /// As [`Connection::send`], to each primary of a cluster: the answer is a map from their addresses.
+    pub(super) async fn send_to_all(&self, command: Cmd) -> RedisResult<Value> {
+        let kind = self.lock().kind.clone();
+        match kind {
+            Kind::Server(_) => self.send(&command).await,
+            Kind::Cluster(mut connection) => {
+                let to_all = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::Special));
+                connection.route_command(command, RoutingInfo::MultiNode(to_all)).await
+            }
+        }
     }
 
     /// The connection in use, or another in its place if it has been silent for too long.

@@ -23,7 +23,8 @@ impl RedisStore {
         let appendfsync = appendfsync(&self.connection).await;
         let report = Report::new("redis", Tier::C).with(failover(&nodes));
         let report = nodes.iter().flat_map(Info::findings).fold(report, Report::with);
-        Ok(nodes.iter().filter_map(|it| it.syncing(appendfsync.as_deref())).fold(report, Report::with))
+        let syncing = |it: &Info| it.syncing(appendfsync.get(&it.node).map(String::as_str));
+        Ok(nodes.iter().filter_map(syncing).fold(report, Report::with))
     }
 }
 
@@ -35,7 +36,7 @@ struct Info {
 }
 
 async fn nodes(connection: &Connection) -> Result<Vec<Info>, StoreError> {
-    let reply = connection.send(&cmd("INFO")).await.map_err(|it| trouble("ask for `INFO`", it))?;
+    let reply = connection.send_to_all(cmd("INFO")).await.map_err(|it| trouble("ask for `INFO`", it))?;
     if !connection.is_cluster() {
         return Ok(vec![Info::read(None, reply)?]);
     }
@@ -48,13 +49,19 @@ async fn nodes(connection: &Connection) -> Result<Vec<Info>, StoreError> {
     nodes.collect()
 }
 
-/// How often the append-only file is synced, if it may be asked.
-async fn appendfsync(connection: &Connection) -> Option<String> {
+/// How often each node syncs its append-only file, of those that may be asked.
+async fn appendfsync(connection: &Connection) -> BTreeMap<Option<String>, String> {
     let mut command = cmd("CONFIG");
     command.arg("GET").arg("appendfsync");
-    let reply = connection.send(&command).await.ok()?;
-    let (_, value): (String, String) = from_redis_value(reply).ok()?;
-    Some(value)
+    let Ok(reply) = connection.send_to_all(command).await else { return BTreeMap::new() };
+    let replies = if connection.is_cluster() {
+        let replies = BTreeMap::<String, Value>::from_redis_value(reply).unwrap_or_default();
+        replies.into_iter().map(|(node, reply)| (Some(node), reply)).collect()
+    } else {
+        vec![(None, reply)]
+    };
+    let value = |reply| from_redis_value::<(String, String)>(reply).ok().map(|(_, value)| value);
+    replies.into_iter().filter_map(|(node, reply)| Some((node, value(reply)?))).collect()
 }
 
 /// The one thing that no setting mends.

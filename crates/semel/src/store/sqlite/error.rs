@@ -51,13 +51,14 @@ fn diagnosis(error: &sqlx::Error) -> (StoreErrorKind, &'static str) {
 
 /// By SQLite's result code, whose last byte is the general one.
 fn by_code(code: Option<i32>, message: &str) -> (StoreErrorKind, &'static str) {
-    use StoreErrorKind::{Corrupt, Misconfigured, Refused, Unavailable};
+    use StoreErrorKind::{Corrupt, Misconfigured, Refused, TooLarge, Unavailable};
     match code.map(|it| it & 0xff) {
         Some(5 | 6) => (Unavailable, "another connection writes for too long; try again"),
         Some(8) => (Refused, "the file is read-only; mend its rights, or open it read-write"),
         Some(3 | 23) => (Refused, "access was denied; mend the rights of the file and its directory"),
         Some(13) => (Refused, "the disk is full; make room"),
         Some(10) => (Refused, "the disk could not be read or written; look at it"),
+        Some(18) => (TooLarge, "the record is larger than what a row holds; lower `body_bytes_max`"),
         Some(11) => (Corrupt, "the file is damaged; restore it"),
         Some(26) => (Misconfigured, "the file is no SQLite database; name another one"),
         Some(14) => (Misconfigured, "the file cannot be opened; is its directory there, and writable?"),

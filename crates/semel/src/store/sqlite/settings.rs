@@ -42,9 +42,9 @@ impl Settings {
         matches!(self.journal_mode.as_str(), "wal" | "delete" | "truncate" | "persist")
     }
 
-    /// FULL or EXTRA.
+    /// FULL or EXTRA. Where a commit is the removal of a file, only EXTRA makes that durable.
     fn is_synced(&self) -> bool {
-        self.synchronous >= 2
+        self.synchronous >= if self.journal_mode == "delete" { 3 } else { 2 }
     }
 
     fn journal(&self) -> Finding {
@@ -65,11 +65,39 @@ impl Settings {
         let found = match self.synchronous {
             0 => "off",
             1 => "normal",
+            2 if !self.is_synced() => {
+                return Finding::warning("synchronous").found("full").wanted("extra").remedy(
+                    "set `journal_mode = WAL`, or `synchronous = EXTRA`: with `journal_mode = delete` a power cut may \
+                     undo the last commit",
+                );
+            }
             2 => return Finding::fine("synchronous", "full"),
             _ => return Finding::fine("synchronous", "extra"),
         };
         Finding::refused("synchronous").found(found).wanted("full").remedy(
             "set `synchronous = FULL` for the pool: else a power cut may forget what was acknowledged",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Severity;
+
+    #[test]
+    fn a_commit_that_removes_a_file_is_durable_only_with_extra() {
+        for (journal_mode, synchronous, tier, severity) in [
+            ("wal", 2, Tier::A, Severity::Fine),
+            ("truncate", 2, Tier::A, Severity::Fine),
+            ("delete", 3, Tier::A, Severity::Fine),
+            ("delete", 2, Tier::C, Severity::Warning),
+            ("delete", 1, Tier::C, Severity::Refused),
+            ("memory", 3, Tier::C, Severity::Fine),
+        ] {
+            let settings = Settings { journal_mode: journal_mode.to_owned(), synchronous };
+            let report = settings.judged();
+            assert_eq!((report.tier, settings.sync().severity), (tier, severity), "{report}");
+        }
     }
 }

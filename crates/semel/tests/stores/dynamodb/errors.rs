@@ -8,10 +8,15 @@ use aws_sdk_dynamodb::{
 };
 use semel::{
     Once, Record, State, Store, StoreErrorKind, Swap, Timestamp,
-    store::dynamodb::{self, DynamoStore},
+    repository::Documents as _,
+    store::dynamodb::{ANSWER_MAX, DynamoDocuments, DynamoStore},
 };
 use semel_core::record::Body;
-use std::error::Error as _;
+use semel_testkit::{Fault, FaultProxy};
+use std::{
+    error::Error as _,
+    time::{Duration, Instant},
+};
 
 /// What a claim comes to if DynamoDB answers so.
 async fn check(status: u16, code: &str, kind: StoreErrorKind, remedy: &str) {
@@ -76,7 +81,7 @@ async fn a_record_over_400_kb_is_refused_with_what_to_lower() {
     let body = Body::Kept { bytes: vec![7; 400 * 1024], until: Timestamp::NEVER };
     let record = Record { state: State::Completed(body), ..running(&store, 1) };
     let error = store.swap(&key("large"), None, &record).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Refused);
+    assert_eq!(error.kind(), StoreErrorKind::TooLarge);
     assert!(error.to_string().ends_with("lower `body_bytes_max`"), "{error}");
     assert_eq!(store.load(&key("large")).await.unwrap(), None);
 }
@@ -113,7 +118,7 @@ async fn a_lost_reply_is_an_error_and_the_next_swap_shows_ones_own_record() {
 #[tokio::test]
 async fn a_call_whose_replies_are_lost_runs_once_and_is_confirmed() {
     let (store, _stub) = losing(2).await;
-    let once = Once::builder().margin(dynamodb::MARGIN).store(store);
+    let once = Once::new(store);
     let mut runs = 0;
     for _delivery in 0..3 {
         let outcome = once.call("ambiguous", 1).run(async |_| {
@@ -123,4 +128,24 @@ async fn a_call_whose_replies_are_lost_runs_once_and_is_confirmed() {
         assert_eq!(outcome.await.unwrap(), 1);
     }
     assert_eq!(runs, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_is_given_up_whatever_is_asked() {
+    let table = fresh_table();
+    DynamoStore::new(client_of(&endpoint()), &table).create_table().await.unwrap();
+    let proxy = FaultProxy::before(&endpoint()).await;
+    let store = DynamoStore::new(client_of(proxy.url()), table);
+    store.doctor().await.unwrap();
+    proxy.set(Fault::BlackHole);
+    let since = Instant::now();
+    let documents = DynamoDocuments::new(&store);
+    let (doctor, creating, key) = (store.doctor(), store.create_table(), key("silent"));
+    let (doctor, creating, document, record) =
+        tokio::join!(doctor, creating, documents.load(&key), store.load(&key));
+    let errors = [doctor.unwrap_err(), creating.unwrap_err(), document.unwrap_err(), record.unwrap_err()];
+    for error in errors {
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    }
+    assert!(since.elapsed() < ANSWER_MAX + Duration::from_secs(20), "after {:?}", since.elapsed());
 }

@@ -7,7 +7,7 @@ use semel::{
 };
 use semel_core::record::Body;
 use semel_testkit::servers;
-use std::{error::Error as _, io};
+use std::{error::Error as _, io, time::Duration};
 
 /// What a claim comes to if Firestore answers so.
 async fn check(http: u16, status: &str, kind: StoreErrorKind, remedy: &str) {
@@ -38,6 +38,20 @@ async fn answers_of_firestore_are_told_apart() {
     check(404, "NOT_FOUND", Misconfigured, "no such database").await;
     check(400, "FAILED_PRECONDITION", Misconfigured, "native mode").await;
     check(400, "INVALID_ARGUMENT", Misconfigured, "names").await;
+}
+
+#[tokio::test]
+async fn a_time_that_is_far_from_ours_is_believed() {
+    let future = Timestamp::from_millis(4_102_444_800_000);
+    let missing = "projects/shop/databases/(default)/documents/semel/any";
+    let stub = Stub::answering(
+        200,
+        &format!(r#"[{{"missing":"{missing}","readTime":"2100-01-01T00:00:00.000000Z"}}]"#),
+    );
+    let store = FirestoreStore::emulator(&stub.address, "shop");
+    assert_eq!(store.load(&key("any")).await.unwrap(), None);
+    let now = store.clock().now();
+    assert!(now.since(future).max(future.since(now)) < Duration::from_secs(30), "it is {now:?}");
 }
 
 #[tokio::test]
@@ -93,7 +107,7 @@ async fn a_record_over_1_mib_is_refused_with_what_to_lower() {
     let body = Body::Kept { bytes: vec![7; 1024 * 1024], until: Timestamp::NEVER };
     let record = Record { state: State::Completed(body), ..running(&store, 1) };
     let error = store.swap(&key("large"), None, &record).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Refused);
+    assert_eq!(error.kind(), StoreErrorKind::TooLarge);
     assert!(error.to_string().ends_with("lower `body_bytes_max`"), "{error}: {:?}", error.source());
     assert_eq!(store.load(&key("large")).await.unwrap(), None);
 }

@@ -29,10 +29,11 @@ async fn replicated(servers: &[Server; 3]) -> NatsStore {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_replicas_keep_every_rule_and_are_tier_b() {
+async fn three_replicas_keep_every_rule_and_are_tier_b_if_somebody_vouches_for_their_disks() {
     let servers = Server::cluster();
     let store = replicated(&servers).await;
-    assert_eq!(store.doctor().await.unwrap().accepted().unwrap().tier, Tier::B);
+    assert_eq!(store.doctor().await.unwrap().accepted().unwrap().tier, Tier::C);
+    assert_eq!(store.clone().syncs_always().doctor().await.unwrap().accepted().unwrap().tier, Tier::B);
     conformance::all(&store).await;
     conformance::contended(Arc::new(store.clone()), |task| drop(tokio::spawn(task))).await;
     end_to_end::check(Arc::new(store)).await;

@@ -1,7 +1,7 @@
 //! Many at once, and others' transactions in the way.
 
 use super::{key, run, store};
-use semel::{Once, Store, StoreErrorKind, Swap, Transaction};
+use semel::{Once, Store, StoreErrorKind, Swap, Transaction, store::postgres::PostgresStore};
 use std::time::Duration;
 
 const YEAR: Duration = Duration::from_hours(24 * 365);
@@ -89,5 +89,39 @@ async fn a_connection_that_was_cut_is_replaced() {
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
         sqlx::query(cut).execute(store.pool()).await.unwrap();
+    }
+}
+
+/// Writes fail with this SQLSTATE so many times; a sequence is not rolled back, so it counts them.
+async fn conflicts(store: &PostgresStore, code: &str, times: u32) {
+    let statements = format!(
+        "DROP SEQUENCE IF EXISTS conflicts; CREATE SEQUENCE conflicts; \
+         CREATE OR REPLACE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF nextval('conflicts') <= {times} THEN RAISE EXCEPTION 'in the way' USING ERRCODE = '{code}'; END IF; \
+             RETURN NEW; END $$; \
+         CREATE OR REPLACE TRIGGER conflict BEFORE INSERT ON semel_records \
+             FOR EACH ROW EXECUTE FUNCTION conflict()"
+    );
+    run(store, &statements).await;
+}
+
+#[tokio::test]
+async fn deadlocks_and_serialization_failures_are_sent_again_within_a_bound() {
+    const SENDS_MAX: u32 = 8;
+    let (store, _database) = store().await;
+    Once::new(store.clone()).call("test", "first").run(async |_| Ok(())).await.unwrap();
+    let record = store.load(&key("first")).await.unwrap().unwrap().record;
+    for code in ["40P01", "40001"] {
+        conflicts(&store, code, SENDS_MAX - 1).await;
+        let written = store.swap(&key(code), None, &record).await.unwrap();
+        assert!(matches!(written, Swap::Won(_)), "{code}: {written:?}");
+        conflicts(&store, code, SENDS_MAX).await;
+        let error = store.swap(&key("beyond"), None, &record).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{code}: {error}");
+        assert!(error.to_string().contains("in the way, again and again"), "{error}");
+        let sends: i64 =
+            sqlx::query_scalar("SELECT last_value FROM conflicts").fetch_one(store.pool()).await.unwrap();
+        assert_eq!(sends, i64::from(SENDS_MAX), "{code}");
+        assert!(store.load(&key("beyond")).await.unwrap().is_none());
     }
 }

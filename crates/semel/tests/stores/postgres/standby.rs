@@ -78,6 +78,9 @@ async fn a_standby_refuses_until_it_is_promoted_and_then_goes_on_where_the_prima
         check(call.await.unwrap_err().find::<StoreError>().unwrap());
     }
     assert!(store.doctor().await.unwrap().is_refused(), "it cannot be written to");
+    let fence = lease.fence();
+    // Refused for now, and asked again until the standby is promoted.
+    let completing = tokio::spawn(lease.complete(&3));
 
     drop(primary);
     run(store.pool(), "SELECT pg_promote()").await;
@@ -86,8 +89,7 @@ async fn a_standby_refuses_until_it_is_promoted_and_then_goes_on_where_the_prima
     wait_for(&store, "").await;
     until(&store, Severity::Warning, "empty").await;
     assert_eq!(once.call("pay", "done").run(async |_| Ok(2)).await.unwrap(), 1);
-    let fence = lease.fence();
-    lease.complete(&3).await.unwrap();
+    completing.await.unwrap().unwrap();
     assert_eq!(once.call("pay", "begun").run(async |_| Ok(4)).await.unwrap(), 3);
     let outcome = once.call("pay", "new").run_outcome(async |_| Ok(5)).await.unwrap();
     assert!(outcome.fence > fence, "{} came after {fence}", outcome.fence);

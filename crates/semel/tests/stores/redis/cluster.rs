@@ -39,6 +39,16 @@ async fn a_cluster_keeps_every_rule() {
     let report = store.doctor().await.unwrap().accepted().unwrap();
     let roles = report.findings.iter().filter(|it| it.what.starts_with("role of ")).count();
     assert_eq!(roles, 3, "each node is looked at: {report}");
+    nodes[1].ask::<()>("CONFIG SET appendonly yes").await.unwrap();
+    nodes[2].ask::<()>("CONFIG SET appendonly yes").await.unwrap();
+    nodes[2].ask::<()>("CONFIG SET appendfsync always").await.unwrap();
+    let report = store.doctor().await.unwrap();
+    let syncing = report.findings.iter().filter(|it| it.what.starts_with("appendfsync of "));
+    let syncing: Vec<_> = syncing.map(|it| (it.what.rsplit(':').next().unwrap(), &*it.found)).collect();
+    for (node, found) in [(&nodes[1], "everysec"), (&nodes[2], "always")] {
+        assert!(syncing.contains(&(&*node.port.to_string(), found)), "each is asked itself: {report}");
+    }
+    assert_eq!(syncing.len(), 2, "{report}");
     for node in &nodes {
         let held: u64 = node.ask("DBSIZE").await.unwrap();
         assert!(held > 0, "a node holds nothing: the names do not spread over the slots");

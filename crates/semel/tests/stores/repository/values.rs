@@ -10,6 +10,7 @@ use semel::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashMap, VecDeque},
+    error::Error as _,
     sync::{Arc, Mutex},
 };
 
@@ -225,6 +226,34 @@ async fn a_write_whose_reply_was_lost_is_recognised() {
     let modified = world.assets.modify("a-1", |asset| asset.load += 1).await.unwrap();
     assert_eq!(modified.version, version(3));
     world.check(3, 3).await;
+}
+
+#[tokio::test]
+async fn a_change_that_may_have_been_written_and_was_overtaken_is_not_applied_twice() {
+    let world = World::new();
+    world.assets.create("a-1", &asset(1)).await.unwrap();
+    world.script([Fault::After, Fault::Overtaken]);
+    let error = world.assets.modify("a-1", |asset| asset.load += 10).await.unwrap_err();
+    assert_eq!((error.kind(), error.is_transient()), (RepositoryErrorKind::Store, false), "{error:?}");
+    world.check(111, 3).await;
+    world.script([Fault::After, Fault::Overtaken]);
+    let error = world.assets.update_if("a-1", version(3), &asset(5)).await.unwrap_err();
+    assert_eq!(error.kind(), RepositoryErrorKind::Store, "it was written");
+    let told = error.source().unwrap().to_string();
+    assert!(told.contains("at version 5 by now") && told.contains("whether the change is in it"), "{told}");
+    world.check(105, 5).await;
+    world.script([Fault::After, Fault::Overtaken]);
+    assert_eq!(world.assets.upsert("a-1", &asset(7)).await.unwrap(), version(7), "the last one wins");
+    world.check(7, 7).await;
+}
+
+#[tokio::test]
+async fn a_change_that_was_not_written_is_applied_to_what_took_its_place() {
+    let world = World::new();
+    world.assets.create("a-1", &asset(1)).await.unwrap();
+    world.script([Fault::Before, Fault::Overtaken]);
+    let modified = world.assets.modify("a-1", |asset| asset.load += 10).await.unwrap();
+    assert_eq!((modified.value, modified.version), (asset(111), version(3)));
 }
 
 #[tokio::test]
