@@ -72,6 +72,12 @@ pub(crate) fn ended(heard: Heard, preset: Preset, now: Timestamp) -> Ended {
     Ended { input, health, stops }
 }
 
+/// The status that a function answered with, by an error that tells of it: `answered 503 Service Unavailable: try later`.
+pub(crate) fn answered_status(error: &str) -> Option<StatusCode> {
+    let code = error.strip_prefix("answered ")?.get(..3)?;
+    StatusCode::from_bytes(code.as_bytes()).ok()
+}
+
 fn body(now: Timestamp, status: Status) -> Body {
     if status.is_truncated { not_kept(&status.body) } else { kept(now, status.body.into()) }
 }
@@ -134,6 +140,21 @@ mod tests {
         ];
         for (answer, health) in table {
             assert_eq!(health_of(&Heard::Answer(answer.clone())), health, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_tells_the_status_that_was_answered() {
+        for code in [302, 404, 422, 429, 500, 503, 599] {
+            let code = StatusCode::from_u16(code).expect("a status");
+            let status = Status { body: "try 200 later".into(), ..Status::of(code) };
+            let said = Status { outcome: Some(Outcome::Retry), ..status };
+            let ended = ended(Heard::Answer(Answer::Status(said)), Preset::Default, NOW);
+            let Input::Fail { error, .. } = ended.input else { panic!("{ended:?}") };
+            assert_eq!(answered_status(&error), Some(code), "{error}");
+        }
+        for error in ["no answer in time", "answered ", "answered 9", "answered ünklar", ""] {
+            assert_eq!(answered_status(error), None, "{error}");
         }
     }
 
