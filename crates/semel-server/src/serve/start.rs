@@ -62,7 +62,7 @@ impl Server {
         foundation: Foundation,
     ) -> Result<Self, Failure> {
         let foundation = Arc::new(foundation);
-        check_open(&settings)?;
+        check_open(&settings, &settings)?;
         check_admin(&settings, &settings)?;
         let (stopper, stop) = listen::stop();
         let listener = bind(settings.listen, "--listen").await?;
@@ -195,13 +195,14 @@ fn not_started(error: &StartError) -> Failure {
     }
 }
 
-/// Refuses to let the whole network send events, unless that was asked for.
-fn check_open(settings: &ServerSettings) -> Result<(), Failure> {
+/// Refuses to let the whole network send events, unless that was asked for. Where it listens is said by the first settings,
+/// who may by the second.
+pub(super) fn check_open(running: &ServerSettings, settings: &ServerSettings) -> Result<(), Failure> {
     let is_open = settings.events.auth == AuthSettings::Unsaid;
-    if !is_open || settings.is_dev || settings.listen.ip().is_loopback() {
+    if !is_open || settings.is_dev || running.listen.ip().is_loopback() {
         return Ok(());
     }
-    let what = format!("`--listen {}`: everybody there could send events to `/events`", settings.listen);
+    let what = format!("`--listen {}`: everybody there could send events to `/events`", running.listen);
     Err(Failure::usage(what).hint(
         "say who may, below `[events]` in the file: `auth = \"bearer\"` with a `secret`, or `auth = \"none\"` if everybody may",
     ))
