@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{net::TcpListener, sync::mpsc};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// A server that is ready to let senders in.
 pub struct Server {
@@ -44,14 +44,14 @@ pub struct Server {
     stop: Stop,
 }
 
-/// Runs the server until a signal ends it. The file is read again by what is given.
+/// Runs the server until a signal ends it, or its disk does. The file is read again by what is given.
 pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
     let (queue, foundation) = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
     let server = Server::bind(settings, queue, foundation).await?;
     let (signals, reloads) = signals::catch(server.stopper.clone())?;
-    server.serve(reread, reloads).await;
+    let ended = server.serve(reread, reloads).await;
     signals.abort();
-    Ok(())
+    ended
 }
 
 impl Server {
@@ -109,8 +109,9 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Lets senders in until it is told to stop, and finishes what is under way.
-    pub async fn serve(self, reread: Reread, mut reloads: mpsc::Receiver<()>) {
+    /// Lets senders in until it is told to stop, and finishes what is under way. A queue that stopped for good ends it at once:
+    /// nothing that is under way could be written down.
+    pub async fn serve(self, reread: Reread, mut reloads: mpsc::Receiver<()>) -> Result<(), Failure> {
         let Self { inside, outgoing, listener, admin, settings, stopper, mut stop } = self;
         let address = |listener: &TcpListener| {
             listener.local_addr().map_or_else(|_| "?".to_owned(), |it| it.to_string())
@@ -140,11 +141,12 @@ impl Server {
             }
         };
         let following = tokio::spawn(inside.api.follow());
-        let foundation = Arc::clone(&inside.foundation);
-        let watching = tokio::spawn(async move { foundation.watch().await });
-        let (all_finished, since) = tokio::join!(serving, reloading);
+        let ended = tokio::select! {
+            ended = async { tokio::join!(serving, reloading) } => Ok(ended),
+            cause = inside.foundation.watch() => Err(broken(&inside.foundation.place, &cause)),
+        };
         following.abort();
-        watching.abort();
+        let (all_finished, since) = ended?;
         let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
         let all_settled = finish(&inside.ingest.runtime, left).await;
@@ -157,6 +159,7 @@ impl Server {
         } else {
             warn!(patience = ?patience, "stopped with work under way: it is taken over when its leases lapse");
         }
+        Ok(())
     }
 }
 
@@ -174,6 +177,17 @@ async fn finish(runtime: &Runtime, deadline: Duration) -> bool {
             () = tokio::time::sleep(STILL_FINISHING) => info!(calls = calls(), "still finishing calls"),
         }
     }
+}
+
+/// The queue stopped for good.
+fn broken(place: &str, cause: &str) -> Failure {
+    error!(
+        store = place,
+        cause, "the disk no longer keeps what it is given: ending, so that a restart reads what is there"
+    );
+    Failure::broken(format!("`{place}` could not be written, and nothing after that is sure"))
+        .cause(cause)
+        .hint("mend the disk, and start again: nothing that was acknowledged is lost")
 }
 
 /// What is on the way out.
