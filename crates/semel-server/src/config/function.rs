@@ -24,6 +24,7 @@ pub const FUNCTIONS_MAX: usize = 1_000;
 pub const CONCURRENCY_MAX: u64 = 10_000;
 /// Most secrets of a function or a source: one that comes, one that goes, and one to spare.
 pub const SECRETS_MAX: usize = 8;
+const DEAD_LETTER: &str = "dead_letter";
 /// Most events of a rate, in whatever time.
 const RATE_EVENTS_MAX: u32 = 10_000_000;
 
@@ -116,12 +117,35 @@ pub(super) fn read_functions(sections: Vec<Section<'_>>, guard: &Policy) -> Vec<
     if let Some(first) = sections.get(FUNCTIONS_MAX) {
         first.wrong("name", &first.found("name"), &format!("at most {FUNCTIONS_MAX} functions"));
     }
-    let read = |section: Section<'_>| {
-        let function = read_function(&section, &names, guard);
+    let functions: Vec<_> = sections.iter().map(|it| read_function(it, &names, guard)).collect();
+    let read: Vec<_> = functions.iter().flatten().cloned().collect();
+    for (section, function) in sections.into_iter().zip(functions) {
+        if function.is_some_and(|it| is_loop(&read, &it.name)) {
+            section.wrong(
+                DEAD_LETTER,
+                &section.found(DEAD_LETTER),
+                "dead letters that come to an end somewhere",
+            );
+        }
         section.finish();
-        function
+    }
+    read
+}
+
+/// Whether the dead letters of a function come back to it, or go round for ever.
+pub(crate) fn is_loop(all: &[FunctionSettings], name: &str) -> bool {
+    let to = |name: &str| match &all.iter().find(|it| it.name == name)?.dead_letter {
+        DeadLetterSettings::Function(to) => Some(to.as_str()),
+        DeadLetterSettings::Keep | DeadLetterSettings::None | DeadLetterSettings::Url(_) => None,
     };
-    sections.into_iter().filter_map(read).collect()
+    let mut at = Some(name);
+    for _ in 0..=all.len() {
+        match at.and_then(to) {
+            None => return false,
+            next => at = next,
+        }
+    }
+    true
 }
 
 /// The names of all sections; one that is missing, or there twice, is told.
@@ -241,7 +265,7 @@ fn dead_letter(
     names: &[String],
     guard: &Policy,
 ) -> DeadLetterSettings {
-    const KEY: &str = "dead_letter";
+    const KEY: &str = DEAD_LETTER;
     let text = section.text(KEY, |text| match text {
         "keep" | "none" => Ok(text.to_owned()),
         _ if text.starts_with("function:") || text.contains("://") => Ok(text.to_owned()),

@@ -11,7 +11,7 @@ use super::{
     fetch::Outgoing,
     functions::functions,
     site::Inside,
-    start::{check_admin, check_open, no_token},
+    start::{check_admin, check_open, no_token, warn_of},
 };
 use crate::{
     config::ServerSettings,
@@ -43,6 +43,7 @@ pub(super) fn reload(reread: &Reread, running: &ServerSettings, inside: &Inside,
             for what in fixed(running, &settings) {
                 warn!(what, "changed in the file, and needs a restart");
             }
+            warn_of(&settings);
             let (functions, sources) = (settings.functions.len(), settings.sources.len());
             info!(functions, sources, "the file was read again");
         }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::{Book, Clerk},
-    config::{AuthSettings, NoSecret, ServerSettings},
+    config::{NoSecret, ServerSettings, warnings},
     exit::Failure,
     ingest::{BodyLimits, Ingest, Rooms, problems::PAGES},
     listen::{self, Door, Stop, Stopper},
@@ -76,6 +76,7 @@ impl Server {
         let runtime = Runtime::builder(queue, deliver)
             .functions(functions)
             .memory_max(settings.limits.memory_bytes_max as usize)
+            .in_flight_max(settings.limits.in_flight_max)
             .start()
             .await
             .map_err(|error| not_started(&error))?;
@@ -119,6 +120,7 @@ impl Server {
         let (functions, sources) = (settings.functions.len(), settings.sources.len());
         let admin_address = admin.as_ref().map(address);
         info!(address = address(&listener), admin = admin_address, functions, sources, "listening");
+        warn_of(&settings);
         if functions == 0 {
             warn!("there are no functions: every event is refused; add one with `--function NAME=URL`");
         }
@@ -160,6 +162,13 @@ impl Server {
             warn!(patience = ?patience, "stopped with work under way: it is taken over when its leases lapse");
         }
         Ok(())
+    }
+}
+
+/// Says what the file asks for and cannot have.
+pub(super) fn warn_of(settings: &ServerSettings) {
+    for warning in warnings(settings) {
+        warn!(warning, "the file asks for what it cannot have");
     }
 }
 
@@ -212,8 +221,7 @@ fn not_started(error: &StartError) -> Failure {
 /// Refuses to let the whole network send events, unless that was asked for. Where it listens is said by the first settings,
 /// who may by the second.
 pub(super) fn check_open(running: &ServerSettings, settings: &ServerSettings) -> Result<(), Failure> {
-    let is_open = settings.events.auth == AuthSettings::Unsaid;
-    if !is_open || settings.is_dev || running.listen.ip().is_loopback() {
+    if !settings.lets_everybody_send(running.listen) {
         return Ok(());
     }
     let what = format!("`--listen {}`: everybody there could send events to `/events`", running.listen);
@@ -229,7 +237,7 @@ pub(super) fn check_admin(running: &ServerSettings, settings: &ServerSettings) -
         Some(address) => ("--admin-listen", address),
         None => ("--listen", running.listen),
     };
-    if !settings.tokens.is_empty() || address.ip().is_loopback() {
+    if !settings.lets_everybody_operate(address) {
         return Ok(());
     }
     Err(Failure::usage(format!("`{flag} {address}`: everybody there could operate this server")).hint(

@@ -78,6 +78,20 @@ async fn a_new_file_does_not_open_what_the_network_may_not_use() {
     server.program.event("the file was read again");
 }
 
+/// Semantics 1: the operator learns at the start what a late duplicate would do.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_forgotten_too_early_is_told_at_the_start_and_at_a_reload() {
+    const TOLD: &str = "the file asks for what it cannot have";
+    let function = Upstream::echo().await;
+    let server = Server::with(&orders(&function, "retention = \"1h\"\n"));
+    let first = &server.program.events(TOLD, 1)[0]["warning"];
+    let first = first.as_str().unwrap().to_owned();
+    assert!(first.contains("remembers an event for 1h") && first.contains("again for 1d"), "{first}");
+    write(&server, &orders(&function, "retention = \"2h\"\n"));
+    let second = &server.program.events(TOLD, 2)[1]["warning"];
+    assert!(second.as_str().unwrap().contains("for 2h"), "{second}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_needs_a_restart_is_told() {
     let function = Upstream::echo().await;

@@ -123,6 +123,20 @@ async fn what_the_function_refuses_for_good_is_refused_for_good() {
     assert_eq!(function.calls(), 1);
 }
 
+/// The file is refused; the API adds functions after it was read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_is_called_in_order_is_told_of() {
+    let function = Upstream::echo().await;
+    let server = Server::with(SOURCE);
+    let written = json!({"url": format!("http://{}/", function.address), "order": "source"}).to_string();
+    let request = http::Request::put(server.program.url("/v1/functions/orders"));
+    let request = request.header("content-type", "application/json").body(super::support::full(written));
+    assert_eq!(server.send(request.unwrap()).await.status, 200);
+    let got = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+    assert_eq!(told(&got), (503, "in-order".to_owned()));
+    assert_eq!(function.calls(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_while_the_function_is_at_it_comes_again() {
     let (function, gate) = Upstream::gated().await;
