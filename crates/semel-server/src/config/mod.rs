@@ -37,7 +37,7 @@ pub use source::{Mode, RuleSettings, SOURCES_MAX, SourceSettings};
 pub use token::{TOKEN_BYTES_MIN, TOKENS_MAX, TokenSettings};
 pub use value::{Caller, Network, UpstreamUrl};
 pub(crate) use {
-    function::{named_url, rate, wanted_instead},
+    function::{is_loop, named_url, rate, wanted_instead},
     mistake::{nearest, quoted, shown},
     posted::posted,
     retry::preset,
