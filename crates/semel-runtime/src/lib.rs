@@ -15,5 +15,5 @@ pub use engine::{
 };
 pub use function::{
     Aim, Attempted, Content, DeadLetter, Function, FunctionName, Handle, HandleError, InvalidName, KeyRule,
-    Rate, handler,
+    OnLost, Rate, handler,
 };

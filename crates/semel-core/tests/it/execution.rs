@@ -111,7 +111,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("fail", fail(None)),
         ("fail, retry after 90 s", fail(Some(SECOND * 90))),
         ("fail, retry after a day", fail(Some(HOUR * 24))),
-        ("doubt", Input::Doubt { error: "sent, no answer".to_owned() }),
+        ("doubt", Input::Doubt { error: "sent, no answer".to_owned(), was_made: true }),
         ("hand back for 7 s", Input::HandBack { delay: SECOND * 7 }),
         ("renew", Input::Renew { lease_until: NOON + MINUTE }),
         ("lapse", Input::Lapse),
@@ -270,6 +270,21 @@ fn a_dropped_execution_loses_its_event_but_is_still_recognised() {
     assert!(!dropped.is_dead_letter() && !dropped.is_expired(NOON + HOUR));
     assert!(step(NOON, &dropped, Input::Redrive { event: None }, &policy(), Jitter::LEAST).is_err());
     check_step(&dropped, Input::Redrive { event: Some(b"again".as_slice().into()) });
+}
+
+#[test]
+fn a_doubt_about_an_attempt_that_lapsed_counts_that_one_and_no_other() {
+    let lapsed =
+        in_phase(Phase::InProgress { holder: ME, lease_until: NOON - HOUR, since: NOON - HOUR * 2 }, 1);
+    assert!(!lapsed.is_after_lapse());
+    let again = claimed(NOON, &lapsed, ME, NOON + MINUTE).unwrap();
+    assert!(again.is_after_lapse());
+    let doubt = check_step(&again, Input::Doubt { error: "gone".to_owned(), was_made: false });
+    assert_eq!((doubt.phase.reason(), doubt.attempts), (Some(Reason::OutcomeUnknown), 1));
+    assert_eq!((doubt.history.len(), doubt.expires_at), (1, Timestamp::NEVER));
+    let restarted = check_step(&doubt, Input::Resolve(Resolution::DidNot));
+    let first = claimed(NOON, &restarted, ME, NOON + MINUTE).unwrap();
+    assert!(!first.is_after_lapse(), "it is another generation");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::{
     mistake::quoted,
     read::Section,
     retry,
+    route::OnLost,
     secret::Secret,
     value::{Wanted, one_of},
 };
@@ -49,6 +50,10 @@ pub struct FunctionSettings {
     pub concurrency: Option<u32>,
     /// How many events it is given in a time.
     pub rate: Option<RateSettings>,
+    /// What becomes of an event that was sent to it, and whose answer was lost.
+    pub on_lost: OnLost,
+    /// Whether it speaks HTTP/2, as known beforehand.
+    pub http2: bool,
     /// What becomes of an event that it cannot take.
     pub dead_letter: DeadLetterSettings,
     /// What requests are signed with.
@@ -103,6 +108,8 @@ impl FunctionSettings {
             answers: Preset::default(),
             concurrency: None,
             rate: None,
+            on_lost: OnLost::Retry,
+            http2: false,
             dead_letter: DeadLetterSettings::Keep,
             secrets: Vec::new(),
             strict: false,
@@ -178,6 +185,8 @@ pub(super) fn read_function(
     let answers = section.text("answers", answers).unwrap_or_default();
     let concurrency = section.number("concurrency", 1, CONCURRENCY_MAX).map(|it| it as u32);
     let rate = section.text("rate", rate);
+    let on_lost = section.text("on_lost", on_lost).unwrap_or(OnLost::Retry);
+    let http2 = section.flag("http2").unwrap_or_default();
     let dead_letter = dead_letter(section, name.as_deref(), names, guard);
     let secrets = read_secrets(section);
     let strict = section.flag("strict").unwrap_or_default();
@@ -193,6 +202,8 @@ pub(super) fn read_function(
         answers,
         concurrency,
         rate,
+        on_lost,
+        http2,
         dead_letter,
         secrets,
         strict,
@@ -238,6 +249,10 @@ pub(crate) fn named_url(text: &str) -> Result<(String, String), Wanted> {
 
 fn answers(text: &str) -> Result<Preset, Wanted> {
     one_of(text, &Preset::ALL.map(|it| (it.as_str(), it)))
+}
+
+fn on_lost(text: &str) -> Result<OnLost, Wanted> {
+    one_of(text, &[("retry", OnLost::Retry), ("report", OnLost::Report)])
 }
 
 fn content(text: &str) -> Result<Content, Wanted> {
