@@ -110,7 +110,7 @@ pub struct Execution {
     /// When the first attempt of this generation began: the window is measured from here. Set by [`claimed`],
     /// moved by the time that it was parked, unset by a redrive.
     pub first_attempt_at: Option<Timestamp>,
-    /// When it was last written. Changed by [`claimed`] and [`step`].
+    /// When it last changed. Changed by [`claimed`] and [`step`]; not when its event came again.
     pub updated_at: Timestamp,
     /// Why the last attempt before this phase ended, for whoever looks at it. Changed by [`claimed`], after a
     /// lapse, and by [`step`].

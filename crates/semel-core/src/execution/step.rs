@@ -274,9 +274,10 @@ impl Moment<'_> {
         }
     }
 
-    /// The same execution, of an event that came again. Its retention is what it was.
+    /// The same execution, of an event that came again. Its retention is what it was, and so is when it last changed: who looks
+    /// at what failed wants to know when it did.
     fn repeated(&self, more: Repeats) -> Execution {
-        Execution { repeats: self.before.repeats.plus(more), updated_at: self.now, ..self.before.clone() }
+        Execution { repeats: self.before.repeats.plus(more), ..self.before.clone() }
     }
 
     /// The same execution in another phase that is not its last.

@@ -227,7 +227,9 @@ pub(super) struct Abort {
 /// Stops a job.
 pub(super) fn abort(typed: &Abort) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
-    let answer = client.post(&format!("/v1/jobs/{}/abort", typed.job), None)?;
+    let missing = Failure::no(format!("there is no job {}", typed.job))
+        .hint("`semel jobs` lists those of the node that is asked");
+    let answer = client.post_to(&format!("/v1/jobs/{}/abort", typed.job), None, missing)?;
     client
         .show(answer, |it: &JobView| format!("job {} is told to stop; {} done so far\n", it.number, it.done))
 }
