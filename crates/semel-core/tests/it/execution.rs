@@ -273,6 +273,14 @@ fn a_dropped_execution_loses_its_event_but_is_still_recognised() {
 }
 
 #[test]
+fn a_duplicate_does_not_change_when_something_failed() {
+    let dead = check_step(&running(1), Input::Reject { error: "no".to_owned() });
+    let more = Repeats { same: 1, other: 0, last_at: Some(NOON + HOUR) };
+    let again = step(NOON + HOUR, &dead, Input::Repeat(more), &policy(), Jitter::LEAST).unwrap();
+    assert_eq!((again.updated_at, again.repeats), (NOON, more));
+}
+
+#[test]
 fn a_doubt_about_an_attempt_that_lapsed_counts_that_one_and_no_other() {
     let lapsed =
         in_phase(Phase::InProgress { holder: ME, lease_until: NOON - HOUR, since: NOON - HOUR * 2 }, 1);
