@@ -110,7 +110,7 @@ pub struct Execution {
     /// When the first attempt of this generation began: the window is measured from here. Set by [`claimed`],
     /// moved by the time that it was parked, unset by a redrive.
     pub first_attempt_at: Option<Timestamp>,
-    /// When it was last written. Changed by [`claimed`] and [`step`].
+    /// When it last changed. Changed by [`claimed`] and [`step`]; not when its event came again.
     pub updated_at: Timestamp,
     /// Why the last attempt before this phase ended, for whoever looks at it. Changed by [`claimed`], after a
     /// lapse, and by [`step`].
@@ -204,9 +204,24 @@ impl Execution {
         self.expires_at <= now
     }
 
-    /// Whether it failed and can be redriven as it is.
+    /// Whether it failed by itself, for good, and can be redriven as it is. What an operator ended is none, nor is a doubt.
     pub const fn is_dead_letter(&self) -> bool {
-        matches!(self.phase, Phase::Failed { .. }) && self.event.is_some()
+        let Phase::Failed { reason, .. } = self.phase else { return false };
+        let is_dead = match reason {
+            Reason::Fatal | Reason::Exhausted | Reason::Window | Reason::TooOld => true,
+            Reason::Cancelled | Reason::Dropped | Reason::OutcomeUnknown => false,
+        };
+        is_dead && self.event.is_some()
+    }
+
+    /// Whether the attempt before the running one ended without a word: its holder is gone, and nobody knows what it did.
+    pub fn is_after_lapse(&self) -> bool {
+        let before = self.history.last();
+        before.is_some_and(|it| {
+            it.generation == self.generation
+                && it.number.saturating_add(1) == self.attempts
+                && it.error.as_deref() == Some(LAPSED)
+        })
     }
 
     /// Why it must not be dispatched though it was claimed: no attempt was left, or it waited too long. Whoever

@@ -145,6 +145,11 @@ impl EmbeddedQueue {
         self.engine.disk_bytes()
     }
 
+    /// Why it stopped for good, if it did: the disk no longer keeps what it is given, and every call is refused.
+    pub fn stopped(&self) -> Option<String> {
+        lock(&self.engine.state).poison.clone()
+    }
+
     /// The causes for which executions are left alone, because they could not be read: for the operator.
     pub fn damaged(&self) -> Vec<String> {
         lock(&self.engine.state).owner.damaged.values().cloned().collect()

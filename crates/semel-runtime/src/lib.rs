@@ -8,12 +8,12 @@ pub mod engine;
 pub mod function;
 pub mod queue;
 
-pub use control::{Action, AuditEntry, BulkOptions, Decided, Job, JobState, Operated, Progress};
+pub use control::{Action, AuditEntry, Auditing, BulkOptions, Decided, Job, JobState, Operated, Progress};
 pub use engine::{
     Answered, Builder, CallOutcome, Called, Entry, FunctionStatus, FunctionsError, Receipt, Refused, Runtime,
     StartError, Taken, Totals,
 };
 pub use function::{
     Aim, Attempted, Content, DeadLetter, Function, FunctionName, Handle, HandleError, InvalidName, KeyRule,
-    Rate, handler,
+    OnLost, Rate, handler,
 };

@@ -16,7 +16,7 @@ pub enum Code {
     Usage = 2,
     /// Something it needs is not there: a store, an address to listen on.
     Unavailable = 69,
-    /// A mistake in this program.
+    /// It cannot go on: a mistake in this program, or a disk that broke under it.
     Bug = 70,
 }
 
@@ -43,6 +43,11 @@ impl Failure {
     /// Something it needs is not there.
     pub fn unavailable(what: impl Into<String>) -> Self {
         Self::new(Code::Unavailable, what)
+    }
+
+    /// What it stands on broke while it ran.
+    pub fn broken(what: impl Into<String>) -> Self {
+        Self::new(Code::Bug, what)
     }
 
     /// A mistake in this program.

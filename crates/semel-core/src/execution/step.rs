@@ -34,6 +34,9 @@ pub enum Input {
     Doubt {
         /// What was seen.
         error: String,
+        /// Whether this attempt was made. If not, the doubt is about the one before it, which lapsed, and this one does not
+        /// count.
+        was_made: bool,
     },
     /// The attempt was not made: somebody else is at it, or there was no room. It does not count.
     HandBack {
@@ -212,7 +215,12 @@ impl Moment<'_> {
             Input::Fail { error, retry_after } => {
                 ended(self.attempt_failed(error.clone(), retry_after, jitter), Some(&error))
             }
-            Input::Doubt { error } => ended(self.failed(Reason::OutcomeUnknown, error.clone()), Some(&error)),
+            Input::Doubt { error, was_made: true } => {
+                ended(self.failed(Reason::OutcomeUnknown, error.clone()), Some(&error))
+            }
+            Input::Doubt { error, was_made: false } => {
+                Some(self.without_attempt(self.failed(Reason::OutcomeUnknown, error)))
+            }
             Input::Cancel => ended(self.cancelled(), Some(CANCELLED)),
             Input::HandBack { delay } => Some(self.handed_back(delay)),
             Input::Renew { lease_until: asked } => Some(self.renewed(lease_until.max(asked))),
@@ -266,9 +274,10 @@ impl Moment<'_> {
         }
     }
 
-    /// The same execution, of an event that came again. Its retention is what it was.
+    /// The same execution, of an event that came again. Its retention is what it was, and so is when it last changed: who looks
+    /// at what failed wants to know when it did.
     fn repeated(&self, more: Repeats) -> Execution {
-        Execution { repeats: self.before.repeats.plus(more), updated_at: self.now, ..self.before.clone() }
+        Execution { repeats: self.before.repeats.plus(more), ..self.before.clone() }
     }
 
     /// The same execution in another phase that is not its last.

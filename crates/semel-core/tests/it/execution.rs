@@ -111,7 +111,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("fail", fail(None)),
         ("fail, retry after 90 s", fail(Some(SECOND * 90))),
         ("fail, retry after a day", fail(Some(HOUR * 24))),
-        ("doubt", Input::Doubt { error: "sent, no answer".to_owned() }),
+        ("doubt", Input::Doubt { error: "sent, no answer".to_owned(), was_made: true }),
         ("hand back for 7 s", Input::HandBack { delay: SECOND * 7 }),
         ("renew", Input::Renew { lease_until: NOON + MINUTE }),
         ("lapse", Input::Lapse),
@@ -273,6 +273,29 @@ fn a_dropped_execution_loses_its_event_but_is_still_recognised() {
 }
 
 #[test]
+fn a_duplicate_does_not_change_when_something_failed() {
+    let dead = check_step(&running(1), Input::Reject { error: "no".to_owned() });
+    let more = Repeats { same: 1, other: 0, last_at: Some(NOON + HOUR) };
+    let again = step(NOON + HOUR, &dead, Input::Repeat(more), &policy(), Jitter::LEAST).unwrap();
+    assert_eq!((again.updated_at, again.repeats), (NOON, more));
+}
+
+#[test]
+fn a_doubt_about_an_attempt_that_lapsed_counts_that_one_and_no_other() {
+    let lapsed =
+        in_phase(Phase::InProgress { holder: ME, lease_until: NOON - HOUR, since: NOON - HOUR * 2 }, 1);
+    assert!(!lapsed.is_after_lapse());
+    let again = claimed(NOON, &lapsed, ME, NOON + MINUTE).unwrap();
+    assert!(again.is_after_lapse());
+    let doubt = check_step(&again, Input::Doubt { error: "gone".to_owned(), was_made: false });
+    assert_eq!((doubt.phase.reason(), doubt.attempts), (Some(Reason::OutcomeUnknown), 1));
+    assert_eq!((doubt.history.len(), doubt.expires_at), (1, Timestamp::NEVER));
+    let restarted = check_step(&doubt, Input::Resolve(Resolution::DidNot));
+    let first = claimed(NOON, &restarted, ME, NOON + MINUTE).unwrap();
+    assert!(!first.is_after_lapse(), "it is another generation");
+}
+
+#[test]
 fn every_other_failure_keeps_the_event_and_can_be_redriven() {
     let fail = || Input::Fail { error: "boom".to_owned(), retry_after: None };
     let window_over = Execution { first_attempt_at: Some(NOON - HOUR * 2), ..running(3) };
@@ -282,7 +305,8 @@ fn every_other_failure_keeps_the_event_and_can_be_redriven() {
         check_step(&window_over, fail()),
         check_step(&running(1), Input::Cancel),
     ] {
-        assert!(dead.is_dead_letter(), "{dead:?}");
+        let is_cancelled = dead.phase.reason() == Some(Reason::Cancelled);
+        assert_ne!(dead.is_dead_letter(), is_cancelled, "{dead:?}");
         let again = check_step(&dead, Input::Redrive { event: None });
         assert_eq!((again.generation, again.attempts), (1, 0));
         assert_eq!((again.due_at(), again.first_attempt_at), (Some(NOON), None));

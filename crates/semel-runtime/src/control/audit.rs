@@ -35,12 +35,16 @@ pub struct AuditEntry {
 }
 
 /// Something that somebody is about to change.
-#[derive(Clone, Debug)]
-pub(crate) struct Auditing<'a> {
-    pub(crate) who: &'a str,
-    pub(crate) what: &'a str,
-    pub(crate) subject: &'a str,
-    pub(crate) detail: &'a str,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Auditing<'a> {
+    /// Who.
+    pub who: &'a str,
+    /// What: `pause`, `redrive` and the like.
+    pub what: &'a str,
+    /// What of: the name of a function, or the id of an execution.
+    pub subject: &'a str,
+    /// More about it, in a line.
+    pub detail: &'a str,
 }
 
 impl Auditing<'_> {

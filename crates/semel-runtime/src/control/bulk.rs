@@ -1,22 +1,30 @@
 //! What an operator does to many executions.
 //!
-//! 1. It runs in the background, page by page, and can be watched and aborted.
-//! 2. A dry run only counts.
-//! 3. A rate slows it down, and rises to its full height over the first [`RAMP`](crate::engine::gate::ramp::RAMP), so that a
-//!    target that just came back is not run over.
+//! 1. It runs in the background, page by page, and can be watched and aborted: between two executions, while it waits for its
+//!    rate, and while it waits for its canary.
+//! 2. A dry run only counts, and says what would be skipped.
+//! 3. A rate slows it down, and rises to its full height over the first [`RAMP`], so that a target that just came back is not
+//!    run over. The first goes at once.
 //! 4. A canary is a few that go first. The rest goes when all of them took effect; if one failed again, or none of it is known
 //!    after [`CANARY_WAIT_MAX`], the job stops.
-//! 5. Its beginning and its end are in the audit log. Whatever an operation changes is judged by itself: what makes no sense
+//! 5. To redrive what failed is to redrive [dead letters](Execution::is_dead_letter): what an operator cancelled is redriven
+//!    only where that reason is asked for.
+//! 6. Its beginning and its end are in the audit log. Whatever an operation changes is judged by itself: what makes no sense
 //!    where an execution stands is skipped and counted.
 //!
 //! A job dies with its node. What it has done stays done, and it can be started again.
 
 use super::{
     Action, Auditing, Operated,
-    operate::{is_anybodys, operate},
+    operate::{is_anybodys, makes_sense, operate},
+    words,
 };
 use crate::{
-    engine::{Engine, Runtime, Stage, gate::ramp::ramped, locked},
+    engine::{
+        Engine, Runtime, Stage,
+        gate::ramp::{RAMP, ramped},
+        locked,
+    },
     function::Rate,
 };
 use semel_core::{
@@ -24,13 +32,11 @@ use semel_core::{
     queue::{Filter, GoOn, PAGE_MAX},
     record::Status,
     store::StoreError,
+    time::Timestamp,
 };
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 use tokio::sync::watch;
@@ -41,8 +47,6 @@ pub const JOBS_MAX: usize = 32;
 pub const CANARY_WAIT_MAX: Duration = Duration::from_mins(10);
 /// How often it is looked at.
 const CANARY_POLL: Duration = Duration::from_secs(1);
-/// How many executions are operated on between two looks at whether the job was aborted.
-const STEP: usize = 16;
 
 /// How a job goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,7 +102,7 @@ pub struct Job {
     number: u64,
     action: &'static str,
     progress: watch::Receiver<Progress>,
-    is_aborted: Arc<AtomicBool>,
+    abort: Arc<watch::Sender<bool>>,
 }
 
 impl Job {
@@ -119,7 +123,7 @@ impl Job {
 
     /// Stops it soon. What it has done stays done.
     pub fn abort(&self) {
-        self.is_aborted.store(true, Ordering::Relaxed);
+        self.abort.send_replace(true);
     }
 
     /// Waits until it is over.
@@ -155,8 +159,8 @@ impl Runtime {
         let engine = self.engine();
         let (tell, progress) =
             watch::channel(Progress { matched: 0, done: 0, skipped: 0, state: JobState::Running });
-        let is_aborted = Arc::new(AtomicBool::new(false));
-        let job = engine.jobs().add(action.as_str(), progress, &is_aborted)?;
+        let (abort, aborted) = watch::channel(false);
+        let job = engine.jobs().add(action.as_str(), progress, abort)?;
         let bulk = Bulk {
             engine: Arc::clone(engine),
             number: job.number,
@@ -166,7 +170,7 @@ impl Runtime {
             options,
             who: who.to_owned(),
             tell,
-            is_aborted,
+            aborted,
         };
         engine.tasks.spawn(bulk.run());
         Some(job)
@@ -189,14 +193,14 @@ impl Jobs {
         &mut self,
         action: &'static str,
         progress: watch::Receiver<Progress>,
-        is_aborted: &Arc<AtomicBool>,
+        abort: watch::Sender<bool>,
     ) -> Option<Job> {
         if self.jobs.len() >= JOBS_MAX {
             let over = self.jobs.iter().position(|it| it.progress.borrow().state.is_over())?;
             self.jobs.remove(over);
         }
         self.last += 1;
-        let job = Job { number: self.last, action, progress, is_aborted: Arc::clone(is_aborted) };
+        let job = Job { number: self.last, action, progress, abort: Arc::new(abort) };
         self.jobs.push_back(job.clone());
         Some(job)
     }
@@ -211,7 +215,7 @@ struct Bulk {
     options: BulkOptions,
     who: String,
     tell: watch::Sender<Progress>,
-    is_aborted: Arc<AtomicBool>,
+    aborted: watch::Receiver<bool>,
 }
 
 impl Bulk {
@@ -222,7 +226,8 @@ impl Bulk {
         };
         self.tell.send_modify(|it| it.state = state);
         let Progress { matched, done, skipped, state } = self.tell.borrow().clone();
-        let detail = format!("{matched} matched, {done} changed, {skipped} skipped: {state:?}");
+        let detail =
+            format!("{matched} matched, {done} changed, {skipped} skipped: {}", words::state(&state));
         if let Err(error) = self.note("end of job", &detail).await {
             tracing::warn!(%error, "the end of a job could not be noted");
         }
@@ -230,7 +235,7 @@ impl Bulk {
 
     async fn act(&self) -> Result<JobState, StoreError> {
         if !self.options.dry_run {
-            self.note("job", &format!("{} of {:?}", self.action.as_str(), self.filters)).await?;
+            self.note("job", &words::job(self.action.as_str(), &self.filters, &self.options)).await?;
         }
         let began = self.engine.clock.monotonic();
         let mut canary = self.options.canary.filter(|_| !self.options.dry_run).map(Canary::new);
@@ -256,24 +261,21 @@ impl Bulk {
         let mut from = None;
         loop {
             let page = self.engine.queue.list(filter, from.as_ref(), PAGE_MAX).await?;
-            let ids: Vec<_> =
-                page.items.iter().filter(|it| is_anybodys(&it.value)).map(|it| it.value.id()).collect();
-            for ids in ids.chunks(STEP) {
-                if self.is_over() {
-                    return Ok(Some(JobState::Aborted));
-                }
+            let now = self.engine.clock.now();
+            let meant = page.items.iter().map(|it| &it.value).filter(|it| self.means(now, filter, it));
+            if self.options.dry_run {
+                self.count(now, meant);
+            } else {
+                let ids: Vec<_> = meant.map(Execution::id).collect();
                 for id in ids {
-                    if canary.as_ref().is_some_and(Canary::is_full)
-                        && let Some(canary) = canary.take()
-                        && !self.is_well(&canary.ids).await?
-                    {
-                        return Ok(Some(JobState::CanaryFailed));
-                    }
-                    let is_done = self.act_on(*id, began).await?;
-                    if let Some(canary) = canary.as_mut().filter(|_| is_done) {
-                        canary.ids.push(*id);
+                    let stopped = self.act_in_turn(id, canary, began).await?;
+                    if stopped.is_some() {
+                        return Ok(stopped);
                     }
                 }
+            }
+            if self.is_over() {
+                return Ok(Some(JobState::Aborted));
             }
             from = page.next;
             if from.is_none() {
@@ -282,22 +284,76 @@ impl Bulk {
         }
     }
 
+    /// Whether an execution that was found is one of those that are meant.
+    fn means(&self, now: Timestamp, filter: &Filter, execution: &Execution) -> bool {
+        let is_dead = || match self.action {
+            Action::Redrive(_) => filter.reason.is_some() || execution.is_dead_letter(),
+            Action::Cancel | Action::Park | Action::Unpark | Action::Resolve(_) => true,
+        };
+        is_anybodys(execution) && !execution.is_expired(now) && is_dead()
+    }
+
+    /// Says what would be done to these.
+    fn count<'a>(&self, now: Timestamp, executions: impl Iterator<Item = &'a Execution>) {
+        let (mut matched, mut skipped) = (0, 0);
+        for execution in executions {
+            matched += 1;
+            skipped += u64::from(!makes_sense(now, execution, &self.action));
+        }
+        self.tell.send_modify(|it| {
+            it.matched += matched;
+            it.skipped += skipped;
+        });
+    }
+
     /// Whether the job was aborted, or its node stops.
     fn is_over(&self) -> bool {
-        self.is_aborted.load(Ordering::Relaxed) || self.engine.stage() != Stage::Running
+        *self.aborted.borrow() || self.engine.stage() != Stage::Running
+    }
+
+    /// Waits for so long, unless the job is over before.
+    async fn wait(&self, time: Duration) {
+        let mut aborted = self.aborted.clone();
+        tokio::select! {
+            biased;
+            _ = aborted.wait_for(|it| *it) => {}
+            () = self.engine.raised(Stage::Stopping) => {}
+            () = self.engine.clock.sleep(time) => {}
+        }
+    }
+
+    /// Operates on one when it is its turn. How the job ended, if it does before.
+    async fn act_in_turn(
+        &self,
+        id: ExecutionId,
+        canary: &mut Option<Canary>,
+        began: Duration,
+    ) -> Result<Option<JobState>, StoreError> {
+        if canary.as_ref().is_some_and(Canary::is_full)
+            && let Some(canary) = canary.take()
+            && !self.is_well(&canary.ids).await?
+        {
+            return Ok(Some(if self.is_over() { JobState::Aborted } else { JobState::CanaryFailed }));
+        }
+        if let Some(rate) = &self.options.rate
+            && self.tell.borrow().matched > 0
+        {
+            let since = self.engine.clock.monotonic().saturating_sub(began);
+            self.wait(pause(rate, since)).await;
+        }
+        if self.is_over() {
+            return Ok(Some(JobState::Aborted));
+        }
+        let is_done = self.act_on(id).await?;
+        if let Some(canary) = canary.as_mut().filter(|_| is_done) {
+            canary.ids.push(id);
+        }
+        Ok(None)
     }
 
     /// Operates on one. Whether it was changed.
-    async fn act_on(&self, id: ExecutionId, began: Duration) -> Result<bool, StoreError> {
+    async fn act_on(&self, id: ExecutionId) -> Result<bool, StoreError> {
         self.tell.send_modify(|it| it.matched += 1);
-        if self.options.dry_run {
-            return Ok(false);
-        }
-        if let Some(rate) = &self.options.rate {
-            let since = self.engine.clock.monotonic().saturating_sub(began);
-            let percent = ramped(100, since);
-            self.engine.clock.sleep(rate.interval() * 100 / percent).await;
-        }
         let is_done = match operate(&self.engine, id, &self.action, None).await? {
             Operated::Done(_) => true,
             Operated::NotFound | Operated::Refused(_) => false,
@@ -323,7 +379,7 @@ impl Bulk {
             if self.engine.clock.monotonic() >= until || self.is_over() {
                 return Ok(false);
             }
-            self.engine.clock.sleep(CANARY_POLL).await;
+            self.wait(CANARY_POLL).await;
         }
     }
 
@@ -334,6 +390,14 @@ impl Bulk {
         let _new = self.engine.queue.accept(&[execution]).await?;
         Ok(())
     }
+}
+
+/// How long to wait between two, so long after the beginning: longer while the rate rises, but no longer than until it has
+/// risen and one more is due.
+fn pause(rate: &Rate, since: Duration) -> Duration {
+    let interval = rate.interval();
+    let rising = interval.saturating_mul(100) / ramped(100, since);
+    rising.min(RAMP.saturating_sub(since) + interval)
 }
 
 struct Canary {
@@ -372,5 +436,21 @@ fn canary_health(execution: &Execution) -> CanaryHealth {
 impl Engine {
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
         locked(&self.jobs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_rises_and_a_slow_one_is_not_slower_for_long() {
+        let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
+        let often = Rate::new(10, second).expect("it is one");
+        assert_eq!(pause(&often, Duration::ZERO), second);
+        assert_eq!(pause(&often, RAMP), second / 10);
+        let seldom = Rate::new(1, hour).expect("it is one");
+        assert_eq!(pause(&seldom, Duration::ZERO), RAMP + hour);
+        assert_eq!(pause(&seldom, RAMP), hour);
     }
 }

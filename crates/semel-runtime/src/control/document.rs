@@ -32,16 +32,15 @@ impl Runtime {
     }
 
     /// Changes a document of somebody else's: `say` is given what it says, and says what it is to say, or nothing if it may stay.
-    /// It may be asked several times, if others change the document too. Gives what the document says then.
+    /// It may be asked several times, if others change the document too. Gives what the document says then. The entry is
+    /// written with the change.
     pub async fn change_document(
         &self,
         name: &str,
-        who: &str,
-        what: &str,
+        entry: Auditing<'_>,
         say: impl Fn(Option<&[u8]>) -> Option<Vec<u8>> + Send,
     ) -> Result<Option<Arc<[u8]>>, StoreError> {
-        let auditing = Auditing { who, what, subject: name, detail: "" };
-        change(self.engine(), &theirs(name)?, &auditing, say).await
+        change(self.engine(), &theirs(name)?, &entry, say).await
     }
 }
 

@@ -17,9 +17,9 @@ mod document;
 mod operate;
 mod past;
 mod pause;
+mod words;
 
-pub(crate) use audit::Auditing;
-pub use audit::{AUDIT_RETENTION, AuditEntry};
+pub use audit::{AUDIT_RETENTION, AuditEntry, Auditing};
 pub(crate) use bulk::Jobs;
 pub use bulk::{BulkOptions, CANARY_WAIT_MAX, JOBS_MAX, Job, JobState, Progress};
 pub use document::DOCUMENT_NAME_BYTES_MAX;

@@ -11,6 +11,7 @@ use semel_core::{
     call::Resolution,
     execution::{Execution, ExecutionId, Input, Refused, step},
     queue::{Change, Fenced, Written},
+    retry::{Jitter, RetryPolicy},
     sabotage::is_on,
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
@@ -107,6 +108,11 @@ pub(super) async fn operate(
         }
     }
     Err(StoreError::new(StoreErrorKind::Unavailable, "control", format!("too many write execution {id}")))
+}
+
+/// Whether an operation makes sense where an execution stands. No policy has a say in that.
+pub(super) fn makes_sense(now: Timestamp, execution: &Execution, action: &Action) -> bool {
+    step(now, execution, action.input(), &RetryPolicy::default(), Jitter::LEAST).is_ok()
 }
 
 /// What stands under this id, unless it is a thing of the runtime's own or has expired.

@@ -1,6 +1,7 @@
 //! One attempt, from its claim to its end.
 //!
-//! 1. What was claimed may still not be tried: its attempts are used up, or it waited too long. Then it lapses.
+//! 1. What was claimed may still not be tried: its attempts are used up, or it waited too long. Then it lapses. Or nobody knows
+//!    what the attempt before did, and the function wants that reported.
 //! 2. Nothing is started late: a node that was frozen after the claim hands back what it holds. So it does if the function was
 //!    paused meanwhile, or its target is down, or as many calls as it may have take too long.
 //! 3. One attempt is one call. It counts, whatever comes of it: the claim has counted it already. Its turn is another's before
@@ -19,7 +20,7 @@ use super::{
     settle::{MARGIN, Settled, settle},
     shared::{Engine, Stage, locked},
     table::{LEASE_SLACK, Moment, lease},
-    verdict::{Ended, Heard, ended},
+    verdict::{Ended, Heard, doubted, ended, interrupted},
 };
 use crate::{
     control::pause_by_runtime,
@@ -70,6 +71,9 @@ enum Opening {
 
 fn opening(at: Moment, held: &Execution, function: &Function, began: Duration, may_start: bool) -> Opening {
     let policy = &function.policy;
+    if let Some(input) = doubted(held, function.on_lost) {
+        return Opening::Not(input);
+    }
     if held.refusal(at.now, policy).is_some() && !is_on("refusal_ignored") {
         return Opening::Not(Input::Lapse);
     }
@@ -138,12 +142,11 @@ async fn call(
             if departure.call_off() && !is_on("unsent_counts_as_an_attempt") {
                 return Ended::unheard(Input::HandBack { delay: Duration::ZERO });
             }
-            let error = "interrupted: the runtime was stopped".to_owned();
-            return Ended::unheard(Input::Fail { error, retry_after: Some(lease_left) });
+            return Ended::unheard(interrupted(function.on_lost, lease_left));
         }
     };
     match heard {
-        Ok(heard) => ended(heard, function.answers, engine.clock.now()),
+        Ok(heard) => ended(heard, function, engine.clock.now()),
         Err(panic) => {
             let error = format!("the attempt panicked: {panic}");
             Ended::unheard(Input::Fail { error, retry_after: None })

@@ -18,12 +18,13 @@ use super::{
     settle::{Settled, write_once},
     shared::{Engine, Stage, locked},
     table::lease,
+    verdict::answered_status,
 };
 use crate::function::{
     Function,
     route::{Unroutable, route},
 };
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use semel_core::{
     execution::{Due, Execution, ExecutionId, Input, Phase, claimed, step},
     fingerprint::Fingerprint,
@@ -96,6 +97,20 @@ pub enum CallOutcome {
     },
     /// The function was called, and what came of it could not be written.
     Unconfirmed,
+}
+
+impl CallOutcome {
+    /// The status that the function answered with when it did not take the event, if it answered by HTTP at all.
+    pub fn answered(&self) -> Option<StatusCode> {
+        match self {
+            Self::Failed { error, .. } | Self::Later { error: Some(error), .. } => answered_status(error),
+            Self::Completed { .. }
+            | Self::Later { error: None, .. }
+            | Self::Running { .. }
+            | Self::Mismatch { .. }
+            | Self::Unconfirmed => None,
+        }
+    }
 }
 
 /// What to do about an event that has come before.

@@ -4,17 +4,19 @@
 //!    it itself.
 //! 2. A successful answer's body is the result, kept for [`RESULT_RETENTION`] if it is at most [`RESULT_BYTES_MAX`] long;
 //!    else only its size and hash are.
-//! 3. A target is alive if it answered in whichever way, except with 429 or 5xx without its own word; it is down if it did
+//! 3. An answer that was lost is a failure, unless the function wants it [reported](OnLost::Report): then nobody can tell what
+//!    became of the event. So it is if whoever waited for an answer is gone, or has to go.
+//! 4. A target is alive if it answered in whichever way, except with 429 or 5xx without its own word; it is down if it did
 //!    not answer. A request that the guard held back, or that met a connection which had just ended, says nothing of it.
 
 use super::gate::breaker::Health;
 use crate::{
     deliver::{Answer, Preset, Status, Trouble, Verdict, verdict},
-    function::HandleError,
+    function::{Function, HandleError, OnLost},
 };
 use http::StatusCode;
 use semel_core::{
-    execution::Input,
+    execution::{Execution, Input},
     record::{Body, NotKept},
     time::Timestamp,
 };
@@ -53,12 +55,38 @@ impl Ended {
     }
 }
 
+/// What becomes of an execution that cannot be tried, because the attempt before ended without a word.
+pub(crate) fn doubted(held: &Execution, on_lost: OnLost) -> Option<Input> {
+    let is_doubted = on_lost == OnLost::Report && held.is_after_lapse();
+    is_doubted.then(|| Input::Doubt { error: GONE.to_owned(), was_made: false })
+}
+
+/// What becomes of an attempt that is interrupted, of which so much of the lease is left.
+pub(crate) fn interrupted(on_lost: OnLost, lease_left: Duration) -> Input {
+    let error = "interrupted: the runtime was stopped".to_owned();
+    match on_lost {
+        OnLost::Retry => Input::Fail { error, retry_after: Some(lease_left) },
+        OnLost::Report => Input::Doubt { error, was_made: true },
+    }
+}
+
+/// The error of an execution whose attempt ended without a word.
+const GONE: &str = "whoever called the function is gone: whether it took effect is not known";
+
 /// What this means for the execution.
-pub(crate) fn ended(heard: Heard, preset: Preset, now: Timestamp) -> Ended {
+pub(crate) fn ended(heard: Heard, function: &Function, now: Timestamp) -> Ended {
+    of_heard(heard, function.answers, function.on_lost, now)
+}
+
+fn of_heard(heard: Heard, preset: Preset, on_lost: OnLost, now: Timestamp) -> Ended {
     let health = health_of(&heard);
+    let is_lost = matches!(heard, Heard::Answer(Answer::Broken(_) | Answer::TimedOut(_)));
     let (input, stops) = match heard {
         Heard::Answer(answer) => match verdict(answer, preset, now) {
             Verdict::Done(status) => (Input::Complete(body(now, status)), false),
+            Verdict::Retry { error, .. } if is_lost && on_lost == OnLost::Report => {
+                (Input::Doubt { error, was_made: true }, false)
+            }
             Verdict::Retry { error, retry_after } => (Input::Fail { error, retry_after }, false),
             Verdict::Fatal { error } => (Input::Reject { error }, false),
             Verdict::StopFunction { error } => (Input::Reject { error }, true),
@@ -70,6 +98,12 @@ pub(crate) fn ended(heard: Heard, preset: Preset, now: Timestamp) -> Ended {
         Heard::Result(Err(HandleError::Fatal { error })) => (Input::Reject { error }, false),
     };
     Ended { input, health, stops }
+}
+
+/// The status that a function answered with, by an error that tells of it: `answered 503 Service Unavailable: try later`.
+pub(crate) fn answered_status(error: &str) -> Option<StatusCode> {
+    let code = error.strip_prefix("answered ")?.get(..3)?;
+    StatusCode::from_bytes(code.as_bytes()).ok()
 }
 
 fn body(now: Timestamp, status: Status) -> Body {
@@ -138,8 +172,25 @@ mod tests {
     }
 
     #[test]
+    fn an_error_tells_the_status_that_was_answered() {
+        for code in [302, 404, 422, 429, 500, 503, 599] {
+            let code = StatusCode::from_u16(code).expect("a status");
+            let status = Status { body: "try 200 later".into(), ..Status::of(code) };
+            let said = Status { outcome: Some(Outcome::Retry), ..status };
+            let heard = Heard::Answer(Answer::Status(said));
+            let ended = of_heard(heard, Preset::Default, OnLost::Report, NOW);
+            let Input::Fail { error, .. } = ended.input else { panic!("{ended:?}") };
+            assert_eq!(answered_status(&error), Some(code), "{error}");
+        }
+        for error in ["no answer in time", "answered ", "answered 9", "answered ünklar", ""] {
+            assert_eq!(answered_status(error), None, "{error}");
+        }
+    }
+
+    #[test]
     fn a_result_is_kept_up_to_its_limit_and_only_noted_beyond() {
-        let result = |len: usize| ended(Heard::Result(Ok(vec![7; len])), Preset::Default, NOW).input;
+        let result =
+            |len: usize| of_heard(Heard::Result(Ok(vec![7; len])), Preset::Default, OnLost::Retry, NOW).input;
         assert!(matches!(result(RESULT_BYTES_MAX), Input::Complete(Body::Kept { .. })));
         let size = RESULT_BYTES_MAX as u64 + 1;
         let Input::Complete(Body::NotKept { cause, size: noted, .. }) = result(RESULT_BYTES_MAX + 1) else {
@@ -149,9 +200,29 @@ mod tests {
     }
 
     #[test]
+    fn only_what_may_have_been_received_is_lost() {
+        let cause = || Cause::new(Trouble::Closed, "");
+        let table = [
+            (Answer::Broken(cause()), true),
+            (Answer::TimedOut(Stage::Head), true),
+            (Answer::TimedOut(Stage::Body), true),
+            (Answer::NotSent(cause()), false),
+            (Answer::Status(Status::of(StatusCode::SERVICE_UNAVAILABLE)), false),
+        ];
+        for (answer, is_lost) in table {
+            for on_lost in [OnLost::Retry, OnLost::Report] {
+                let heard = Heard::Answer(answer.clone());
+                let is_doubted =
+                    matches!(of_heard(heard, Preset::Default, on_lost, NOW).input, Input::Doubt { .. });
+                assert_eq!(is_doubted, is_lost && on_lost == OnLost::Report, "{answer:?} {on_lost:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_body_that_was_not_read_to_its_end_is_no_result() {
         let cut = Status { is_truncated: true, ..Status::of(StatusCode::OK) };
-        let ended = ended(Heard::Answer(Answer::Status(cut)), Preset::Default, NOW);
+        let ended = of_heard(Heard::Answer(Answer::Status(cut)), Preset::Default, OnLost::Retry, NOW);
         assert!(matches!(ended.input, Input::Complete(Body::NotKept { .. })));
     }
 }

@@ -17,4 +17,4 @@ mod spec;
 pub use aim::{Aim, Attempted, Handle, HandleError, handler};
 pub use name::{FUNCTION_NAME_BYTES_MAX, FunctionName, InvalidName};
 pub use rate::Rate;
-pub use spec::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX, Content, DeadLetter, Function, KeyRule};
+pub use spec::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX, Content, DeadLetter, Function, KeyRule, OnLost};

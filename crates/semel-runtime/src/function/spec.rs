@@ -34,6 +34,8 @@ pub struct Function {
     pub concurrency: NonZeroU32,
     /// Most attempts over time, on each node.
     pub rate: Option<Rate>,
+    /// What becomes of an event that was sent to it, and whose answer was lost.
+    pub on_lost: OnLost,
     /// What becomes of events that it never took.
     pub dead_letter: DeadLetter,
     /// Whether a second event with the same name and another payload is refused, and not only noted.
@@ -59,6 +61,7 @@ impl Function {
             answers: Preset::default(),
             concurrency: CONCURRENCY_DEFAULT,
             rate: None,
+            on_lost: OnLost::default(),
             dead_letter: DeadLetter::default(),
             strict_mismatch: false,
             content: Content::default(),
@@ -73,6 +76,17 @@ impl Function {
     pub fn takes(&self, event: &Event) -> bool {
         self.filter.as_ref().is_none_or(|it| it.matches(event))
     }
+}
+
+/// What becomes of an event that was sent, and whose answer was lost: it did not come in time, the connection broke, or whoever
+/// waited for it is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum OnLost {
+    /// It failed, and is sent again: the function notices that it has come before, or may be called twice.
+    #[default]
+    Retry,
+    /// Nobody can tell what became of it, until an operator does: it is not sent again.
+    Report,
 }
 
 /// What names an execution, besides its function.

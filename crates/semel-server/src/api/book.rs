@@ -8,12 +8,12 @@
 //! 4. One that no longer fits, because the guard or the file has changed, is left out, and the log says so.
 
 use crate::{
-    config::{DeadLetterSettings, FunctionSettings, posted},
+    config::{DeadLetterSettings, FunctionSettings, is_loop, posted},
     exit::Failure,
     serve::functions,
 };
 use semel_core::store::{StoreError, StoreErrorKind};
-use semel_runtime::{Function, Runtime, deliver::guard::Policy};
+use semel_runtime::{Auditing, Function, Runtime, deliver::guard::Policy};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -118,17 +118,20 @@ impl Book {
         written: Map<String, Value>,
         who: &str,
     ) -> Result<(), Unchanged> {
-        {
+        let detail = {
             let state = self.state();
             if state.is_files(name) {
                 return Err(Unchanged::TheFiles);
             }
-            if state.added.len() >= ADDED_MAX && !state.added.contains_key(name) {
+            let is_known = state.added.contains_key(name);
+            if state.added.len() >= ADDED_MAX && !is_known {
                 return Err(Unchanged::TooMany);
             }
-            state.check(name, &written)?;
-        }
-        self.change(who, "put function", |added| {
+            let new = state.check(name, &written)?;
+            format!("{}: {}", if is_known { "changed" } else { "added" }, new.url)
+        };
+        let entry = Auditing { who, what: "put function", subject: name, detail: &detail };
+        self.change(entry, |added| {
             added.insert(name.to_owned(), written.clone());
         })
         .await
@@ -149,7 +152,8 @@ impl Book {
                 return Err(Unchanged::Needed(other.name));
             }
         }
-        self.change(who, "remove function", |added| {
+        let entry = Auditing { who, what: "remove function", subject: name, detail: "" };
+        self.change(entry, |added| {
             added.remove(name);
         })
         .await
@@ -164,11 +168,10 @@ impl Book {
 
     async fn change(
         &self,
-        who: &str,
-        what: &str,
+        entry: Auditing<'_>,
         change: impl Fn(&mut Added) + Send + Sync,
     ) -> Result<(), Unchanged> {
-        let content = self.runtime.change_document(DOCUMENT, who, what, |before| {
+        let content = self.runtime.change_document(DOCUMENT, entry, |before| {
             let mut added = read(before).unwrap_or_default();
             change(&mut added);
             Some(serde_json::to_vec(&added).expect("what was JSON is JSON"))
@@ -229,8 +232,8 @@ impl State {
         functions(&self.settings())
     }
 
-    /// Whether a function could be added.
-    fn check(&self, name: &str, written: &Map<String, Value>) -> Result<(), Unchanged> {
+    /// A function that could be added.
+    fn check(&self, name: &str, written: &Map<String, Value>) -> Result<FunctionSettings, Unchanged> {
         let mut names = self.names();
         names.push(name.to_owned());
         let new = posted(name, written, &names, &self.guard).map_err(Unchanged::Wrong)?;
@@ -240,28 +243,12 @@ impl State {
         })?;
         let mut all = self.settings();
         all.retain(|it| it.name != name);
-        all.push(new);
+        all.push(new.clone());
         if is_loop(&all, name) {
             return Err(Unchanged::Wrong(vec!["its dead letters would come back to it".to_owned()]));
         }
-        Ok(())
+        Ok(new)
     }
-}
-
-/// Whether the dead letters of a function come back to it, or go round for ever.
-fn is_loop(all: &[FunctionSettings], name: &str) -> bool {
-    let to = |name: &str| match &all.iter().find(|it| it.name == name)?.dead_letter {
-        DeadLetterSettings::Function(to) => Some(to.as_str()),
-        DeadLetterSettings::Keep | DeadLetterSettings::None | DeadLetterSettings::Url(_) => None,
-    };
-    let mut at = Some(name);
-    for _ in 0..=all.len() {
-        match at.and_then(to) {
-            None => return false,
-            next => at = next,
-        }
-    }
-    true
 }
 
 fn read(content: Option<&[u8]>) -> Result<Added, StoreError> {

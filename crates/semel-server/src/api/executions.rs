@@ -48,16 +48,23 @@ pub(super) async fn list(
         error,
         accepted_from,
         accepted_before,
+        dead,
         cursor,
         limit,
     } = asked.query;
     let wanted =
         FilterRequest { function, status, reason, r#type, name, error, accepted_from, accepted_before };
-    let (filter, from) = (filter(&wanted)?, cursor.as_deref().map(read_cursor).transpose()?);
+    let (mut filter, from) = (filter(&wanted)?, cursor.as_deref().map(read_cursor).transpose()?);
+    let only_dead = dead == Some(true);
+    if only_dead {
+        filter.status = filter.status.or(Some(Status::Failed));
+    }
     let page = desk.runtime.queue().list(&filter, from.as_ref(), page_size(limit)).await;
     let page = page.map_err(|error| cursor_trouble(from.is_some(), error))?;
     let now = desk.runtime.queue().clock().now();
-    let executions = page.items.iter().filter(|it| is_anybodys(now, &it.value)).map(|it| view(&it.value));
+    let is_wanted =
+        |it: &&Fenced<Execution>| is_anybodys(now, &it.value) && (!only_dead || it.value.is_dead_letter());
+    let executions = page.items.iter().filter(is_wanted).map(|it| view(&it.value));
     Ok(ExecutionsView { executions: executions.collect(), next: page.next.as_ref().map(write_cursor) })
 }
 

@@ -123,7 +123,7 @@ mod tests {
     fn every_standing_says_what_is_next_and_what_can_be_done() {
         let failed = after(Input::Fail { error: "503".to_owned(), retry_after: None });
         let dead = after(Input::Reject { error: "422".to_owned() });
-        let doubt = after(Input::Doubt { error: "lost".to_owned() });
+        let doubt = after(Input::Doubt { error: "lost".to_owned(), was_made: true });
         let parked = step(NOW, &execution(), Input::Park, &RetryPolicy::gen2(), Jitter::LEAST).unwrap();
         let ready = Readiness::Ready;
         let table = [

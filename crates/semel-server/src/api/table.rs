@@ -173,13 +173,15 @@ fn read_query<Q: Shape + DeserializeOwned>(text: &str) -> Result<Q, Trouble> {
         let Some(property) = properties.get(&name) else {
             return Err(Trouble::invalid("The query has a parameter that nobody knows."));
         };
-        let value = if is_number(property) {
-            value.parse::<u64>().map_or(Value::Null, Value::from)
-        } else {
-            value.into()
+        let value = match kind(property) {
+            Some("integer") => value.parse::<u64>().map_or(Value::Null, Value::from),
+            Some("boolean") => value.parse::<bool>().map_or(Value::Null, Value::from),
+            _ => value.into(),
         };
         if value.is_null() || object.contains_key(&name) {
-            return Err(Trouble::invalid(format!("The parameter `{name}` is no number, or is there twice.")));
+            return Err(Trouble::invalid(format!(
+                "The parameter `{name}` is no number, or neither `true` nor `false`, or is there twice."
+            )));
         }
         object.insert(name, value);
     }
@@ -196,8 +198,9 @@ fn read_query<Q: Shape + DeserializeOwned>(text: &str) -> Result<Q, Trouble> {
     })
 }
 
-fn is_number(schema: &Value) -> bool {
-    schema["type"] == "integer" || schema["anyOf"][0]["type"] == "integer"
+/// What a parameter is, also if it can be left out.
+fn kind(schema: &Value) -> Option<&str> {
+    schema["type"].as_str().or_else(|| schema["anyOf"][0]["type"].as_str())
 }
 
 /// The pairs of a query; `None` if it cannot be read.

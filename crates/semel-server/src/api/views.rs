@@ -147,7 +147,7 @@ shapes! {
         is_paused: bool,
         /// Whether that was different before.
         is_changed: bool,
-        /// Whether nothing of it runs on this node any more.
+        /// Whether nothing of it runs any more: on this node; on all of them, if it was drained.
         is_idle: bool,
     }
 
@@ -235,6 +235,8 @@ shapes! {
         accepted_from: Option<Moment>,
         /// Accepted before this moment.
         accepted_before: Option<Moment>,
+        /// `true` for dead letters only: what failed for good by itself, and can be redriven.
+        dead: Option<bool>,
         /// Where the last page ended.
         cursor: Option<String>,
         /// Most items of the page; 50 unless this is said, 500 at most.

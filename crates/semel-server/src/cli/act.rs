@@ -60,7 +60,9 @@ Examples:
   semel redrive order-42
   semel redrive order-42 --event edited.json
   semel redrive --function orders --dry-run
-  semel redrive --function orders --reason exhausted --rate 50/s --canary 5")]
+  semel redrive --function orders --reason exhausted --rate 50/s --canary 5
+
+Without `--reason`, many are dead letters: what somebody cancelled is redriven only with `--reason cancelled`.")]
 pub(super) struct Redrive {
     #[command(flatten)]
     typed: Typed,
@@ -193,7 +195,7 @@ pub(super) fn follow(client: &Client, begun: JobView, verb: &str, is_dry: bool) 
     }
     drop(progress);
     let summary = if is_dry {
-        let matched = count(job.matched, "execution", "executions");
+        let matched = count(job.matched.saturating_sub(job.skipped), "execution", "executions");
         format!("{verb}: {matched} would be tried, and nothing was changed\n")
     } else {
         format!("{verb}: {} done, {} skipped\n", job.done, job.skipped)
@@ -225,7 +227,9 @@ pub(super) struct Abort {
 /// Stops a job.
 pub(super) fn abort(typed: &Abort) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
-    let answer = client.post(&format!("/v1/jobs/{}/abort", typed.job), None)?;
+    let missing = Failure::no(format!("there is no job {}", typed.job))
+        .hint("`semel jobs` lists those of the node that is asked");
+    let answer = client.post_to(&format!("/v1/jobs/{}/abort", typed.job), None, missing)?;
     client
         .show(answer, |it: &JobView| format!("job {} is told to stop; {} done so far\n", it.number, it.done))
 }

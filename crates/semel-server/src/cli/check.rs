@@ -28,7 +28,12 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
     let file = typed.file.as_deref().or(typed.config.as_deref()).unwrap_or(Path::new("semel.toml"));
     let source = config::read(file)?;
     let settings = config::parse(file, &source, typed.dev).map_err(Failure::as_answer)?;
+    config::check_exposed(file, &source, &settings.server).map_err(Failure::as_answer)?;
     println!("`{}` is right: {}", file.display(), contents(&settings));
+    // What is forgotten too early is told where the times are: by `semel plan`.
+    if let Some(warning) = config::crowded(&settings.server) {
+        eprintln!("warning: {warning}");
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! 2. A server that is not there ends with 69; an answer that is no with 1, and says what the server said.
 //! 3. A token goes nowhere but into `Authorization`, and is never shown.
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use bytes::Bytes;
 use clap::Args;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
@@ -87,21 +87,40 @@ impl Client {
 
     /// What is there.
     pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.wanted(Method::GET, path, None)
+        self.wanted(Method::GET, path, None, None)
     }
 
     /// What comes of it.
     pub(super) fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        self.wanted(Method::POST, path, body)
+        self.wanted(Method::POST, path, body, None)
     }
 
-    fn wanted(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+    /// The same of something that may not be there; then this is told.
+    pub(super) fn post_to(
+        &self,
+        path: &str,
+        body: Option<&Value>,
+        missing: Failure,
+    ) -> Result<Value, Failure> {
+        self.wanted(Method::POST, path, body, Some(missing))
+    }
+
+    fn wanted(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        missing: Option<Failure>,
+    ) -> Result<Value, Failure> {
         let body = body.map(|it| ("application/json", Bytes::from(it.to_string())));
         let (status, answer) = self.ask(method, path, body, &[])?;
         if status.is_success() {
             return serde_json::from_slice(&answer).map_err(|_| self.strange(status));
         }
-        Err(self.refused(status, &answer))
+        let refused = self.refused(status, &answer);
+        // What is no Semel server has nothing, and is told as that.
+        let is_missing = status == StatusCode::NOT_FOUND && refused.code() == Code::No;
+        Err(missing.filter(|_| is_missing).unwrap_or(refused))
     }
 
     /// Asks, and gives whatever was answered.
@@ -143,7 +162,7 @@ impl Client {
         let (Some(title), Some(detail)) = (problem["title"].as_str(), problem["detail"].as_str()) else {
             return self.strange(status);
         };
-        let what = format!("{}{}", title[..1].to_lowercase(), &title[1..]);
+        let what = uncapitalized(title);
         match status.as_u16() {
             401 => Failure::no(what).cause(detail).hint("name a token: `--token TOKEN`, or SEMEL_TOKEN"),
             403 => Failure::no(what).cause(detail).hint("use a token with another role"),
@@ -194,6 +213,12 @@ impl Client {
     }
 }
 
+/// A title as the beginning of a sentence's rest.
+fn uncapitalized(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
+}
+
 fn way(is_https: bool) -> Result<legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>, Failure> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -225,4 +250,16 @@ pub(super) fn print(text: &str) {
 /// Everything else, to standard error.
 pub(super) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_title_can_be_told() {
+        for (title, told) in [("There is none", "there is none"), ("", ""), ("Übel", "übel"), ("x", "x")] {
+            assert_eq!(uncapitalized(title), told);
+        }
+    }
 }

@@ -161,7 +161,8 @@ pub(super) fn dead(typed: &Dead) -> Result<(), Failure> {
         return errors(&client);
     }
     let mut pairs = typed.which.pairs();
-    pairs.push(("status", "FAILED"));
+    // Whoever names a reason wants what failed for it, also what is no dead letter.
+    pairs.push(if typed.which.reason.is_none() { ("dead", "true") } else { ("status", "FAILED") });
     let answer = pages(&client, &path(&pairs), "executions", typed.limit)?;
     client.show(answer, |view: &ExecutionsView| {
         let mut table =

@@ -17,7 +17,8 @@ use clap::{Args, ValueEnum};
 A store that was restored from a backup, or that a failover cut short, has forgotten what it had acknowledged. Nothing
 is taken or delivered until somebody decides:
   semel past replay   delivers what is there; what took effect before does so again, unless functions notice
-  semel past skip     cancels what is there and unfinished; `semel executions --reason cancelled` lists it")]
+  semel past skip     cancels what is there and unfinished; `semel executions --reason cancelled` lists it,
+                      `semel redrive --reason cancelled` runs it after all")]
 pub(super) struct Typed {
     /// What to do with it
     #[arg(value_name = "CHOICE")]

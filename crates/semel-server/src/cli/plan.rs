@@ -2,14 +2,13 @@
 //!
 //! 1. An attempt begins between two moments: the first if every attempt before it failed at once and every delay was the
 //!    shortest, the second if each took its whole timeout and every delay was the longest.
-//! 2. A warning names every source that may send an event again after it was forgotten: where retention is shorter than
-//!    the retry window and the source's own time together.
+//! 2. What the file asks for and cannot have is warned of: see [`warnings`].
 //!
 //! It starts nothing, and asks nobody.
 
 use super::text::grouped;
 use crate::{
-    config::{self, DeadLetterSettings, FunctionSettings, ServerSettings, SourceSettings},
+    config::{self, DeadLetterSettings, FunctionSettings, human, warnings},
     exit::Failure,
 };
 use clap::Args;
@@ -17,7 +16,6 @@ use semel_core::retry::{Backoff, Planned, RetryPolicy};
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 /// How many attempts are shown before the rest is told in a sentence.
@@ -127,68 +125,4 @@ fn end(function: &FunctionSettings) -> String {
         DeadLetterSettings::Function(name) => format!("then it is a dead letter, and given to `{name}`"),
     };
     format!("{after}; {then}; remembered for {retention}")
-}
-
-/// Which sources may send an event again after it was forgotten.
-fn warnings(settings: &ServerSettings) -> Vec<String> {
-    let sources = || std::iter::once(&settings.events).chain(&settings.sources);
-    let reaches = |source: &SourceSettings, function: &FunctionSettings| {
-        source.functions.as_ref().is_none_or(|it| it.contains(&function.name))
-    };
-    let mut warnings = Vec::new();
-    for function in &settings.functions {
-        let window = if function.policy.is_on() { function.policy.window() } else { Duration::ZERO };
-        let retention = function.policy.retention();
-        for source in sources().filter(|it| reaches(it, function)) {
-            let needed = window + source.redelivery;
-            if retention < needed {
-                warnings.push(format!(
-                    "`{}` remembers an event for {}, but retries it for {} and `{}` may send it again for {}: a late duplicate \
-                     would run again; `retention = \"{}\"` covers it",
-                    function.name,
-                    human(retention),
-                    human(window),
-                    source.path(),
-                    human(source.redelivery),
-                    config::duration_text(needed)
-                ));
-            }
-        }
-    }
-    warnings
-}
-
-/// A time for people: its two largest units.
-fn human(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis < 1_000 {
-        return if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") };
-    }
-    let seconds = duration.as_secs();
-    let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-    let first = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(3);
-    let mut text = String::new();
-    let mut left = seconds;
-    for (size, unit) in units.iter().skip(first).take(2) {
-        if left >= *size {
-            let _ = write!(text, "{}{unit}", left / size);
-        }
-        left %= size;
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_for_people() {
-        for (seconds, text) in
-            [(0, "0s"), (59, "59s"), (80, "1m20s"), (3_600, "1h"), (93_784, "1d2h"), (86_460, "1d")]
-        {
-            assert_eq!(human(Duration::from_secs(seconds)), text);
-        }
-        assert_eq!(human(Duration::from_millis(250)), "250ms");
-    }
 }

@@ -32,7 +32,8 @@ Addresses:
 
 Signals: SIGTERM and SIGINT finish what is under way and stop; SIGHUP reads the file again.
 
-Exit codes: 0 stopped by a signal, 2 called or configured wrongly, 69 something is not there, 70 a bug.";
+Exit codes: 0 stopped by a signal, 2 called or configured wrongly, 69 something is not there, 70 a bug, or a
+disk that no longer keeps what it is given.";
 
 /// What was typed.
 #[derive(Args, Debug)]

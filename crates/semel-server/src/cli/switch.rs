@@ -51,7 +51,8 @@ pub(super) fn resume(typed: &Typed) -> Result<(), Failure> {
 
 fn switch(typed: &Typed, verb: &str, so: &str) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
-    let answer = client.post(&format!("/v1/functions/{}/{verb}", named(&typed.function)?), None)?;
+    let path = format!("/v1/functions/{}/{verb}", named(&typed.function)?);
+    let answer = client.post_to(&path, None, missing(&typed.function))?;
     client.show(answer, |it: &SwitchView| {
         let already = if it.is_changed { "" } else { " (it was so before)" };
         format!("{} {so}{already}\n", clean(&it.function))
@@ -62,7 +63,8 @@ fn switch(typed: &Typed, verb: &str, so: &str) -> Result<(), Failure> {
 pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     let path = format!("/v1/functions/{}/drain", named(&typed.function)?);
-    let answer = client.post(&path, Some(&json!({ "within_secs": typed.within })))?;
+    let body = json!({ "within_secs": typed.within });
+    let answer = client.post_to(&path, Some(&body), missing(&typed.function))?;
     let switched: SwitchView = client.read(answer.clone())?;
     client.show(answer, |it: &SwitchView| format!("{} is paused\n", clean(&it.function)))?;
     if switched.is_idle {
@@ -70,6 +72,10 @@ pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
     }
     Err(Failure::no(format!("something of `{}` still runs", clean(&typed.function)))
         .hint("wait longer: `--within SECONDS`; `semel functions` shows how many"))
+}
+
+fn missing(function: &str) -> Failure {
+    Failure::no(format!("there is no function `{}`", clean(function))).hint("`semel functions` lists them")
 }
 
 /// The name of a function stands in an address.

@@ -5,6 +5,7 @@ use super::{
     mistake::quoted,
     read::Section,
     retry,
+    route::OnLost,
     secret::Secret,
     value::{Wanted, one_of},
 };
@@ -24,6 +25,7 @@ pub const FUNCTIONS_MAX: usize = 1_000;
 pub const CONCURRENCY_MAX: u64 = 10_000;
 /// Most secrets of a function or a source: one that comes, one that goes, and one to spare.
 pub const SECRETS_MAX: usize = 8;
+const DEAD_LETTER: &str = "dead_letter";
 /// Most events of a rate, in whatever time.
 const RATE_EVENTS_MAX: u32 = 10_000_000;
 
@@ -48,6 +50,10 @@ pub struct FunctionSettings {
     pub concurrency: Option<u32>,
     /// How many events it is given in a time.
     pub rate: Option<RateSettings>,
+    /// What becomes of an event that was sent to it, and whose answer was lost.
+    pub on_lost: OnLost,
+    /// Whether it speaks HTTP/2, as known beforehand.
+    pub http2: bool,
     /// What becomes of an event that it cannot take.
     pub dead_letter: DeadLetterSettings,
     /// What requests are signed with.
@@ -102,6 +108,8 @@ impl FunctionSettings {
             answers: Preset::default(),
             concurrency: None,
             rate: None,
+            on_lost: OnLost::Retry,
+            http2: false,
             dead_letter: DeadLetterSettings::Keep,
             secrets: Vec::new(),
             strict: false,
@@ -116,12 +124,35 @@ pub(super) fn read_functions(sections: Vec<Section<'_>>, guard: &Policy) -> Vec<
     if let Some(first) = sections.get(FUNCTIONS_MAX) {
         first.wrong("name", &first.found("name"), &format!("at most {FUNCTIONS_MAX} functions"));
     }
-    let read = |section: Section<'_>| {
-        let function = read_function(&section, &names, guard);
+    let functions: Vec<_> = sections.iter().map(|it| read_function(it, &names, guard)).collect();
+    let read: Vec<_> = functions.iter().flatten().cloned().collect();
+    for (section, function) in sections.into_iter().zip(functions) {
+        if function.is_some_and(|it| is_loop(&read, &it.name)) {
+            section.wrong(
+                DEAD_LETTER,
+                &section.found(DEAD_LETTER),
+                "dead letters that come to an end somewhere",
+            );
+        }
         section.finish();
-        function
+    }
+    read
+}
+
+/// Whether the dead letters of a function come back to it, or go round for ever.
+pub(crate) fn is_loop(all: &[FunctionSettings], name: &str) -> bool {
+    let to = |name: &str| match &all.iter().find(|it| it.name == name)?.dead_letter {
+        DeadLetterSettings::Function(to) => Some(to.as_str()),
+        DeadLetterSettings::Keep | DeadLetterSettings::None | DeadLetterSettings::Url(_) => None,
     };
-    sections.into_iter().filter_map(read).collect()
+    let mut at = Some(name);
+    for _ in 0..=all.len() {
+        match at.and_then(to) {
+            None => return false,
+            next => at = next,
+        }
+    }
+    true
 }
 
 /// The names of all sections; one that is missing, or there twice, is told.
@@ -154,6 +185,8 @@ pub(super) fn read_function(
     let answers = section.text("answers", answers).unwrap_or_default();
     let concurrency = section.number("concurrency", 1, CONCURRENCY_MAX).map(|it| it as u32);
     let rate = section.text("rate", rate);
+    let on_lost = section.text("on_lost", on_lost).unwrap_or(OnLost::Retry);
+    let http2 = section.flag("http2").unwrap_or_default();
     let dead_letter = dead_letter(section, name.as_deref(), names, guard);
     let secrets = read_secrets(section);
     let strict = section.flag("strict").unwrap_or_default();
@@ -169,6 +202,8 @@ pub(super) fn read_function(
         answers,
         concurrency,
         rate,
+        on_lost,
+        http2,
         dead_letter,
         secrets,
         strict,
@@ -216,6 +251,10 @@ fn answers(text: &str) -> Result<Preset, Wanted> {
     one_of(text, &Preset::ALL.map(|it| (it.as_str(), it)))
 }
 
+fn on_lost(text: &str) -> Result<OnLost, Wanted> {
+    one_of(text, &[("retry", OnLost::Retry), ("report", OnLost::Report)])
+}
+
 fn content(text: &str) -> Result<Content, Wanted> {
     one_of(text, &[("binary", Content::Binary), ("structured", Content::Structured)])
 }
@@ -241,7 +280,7 @@ fn dead_letter(
     names: &[String],
     guard: &Policy,
 ) -> DeadLetterSettings {
-    const KEY: &str = "dead_letter";
+    const KEY: &str = DEAD_LETTER;
     let text = section.text(KEY, |text| match text {
         "keep" | "none" => Ok(text.to_owned()),
         _ if text.starts_with("function:") || text.contains("://") => Ok(text.to_owned()),

@@ -22,6 +22,7 @@ mod server;
 mod source;
 mod token;
 mod value;
+mod warning;
 
 pub use auth::AuthSettings;
 pub use function::{
@@ -36,11 +37,12 @@ pub use source::{Mode, RuleSettings, SOURCES_MAX, SourceSettings};
 pub use token::{TOKEN_BYTES_MIN, TOKENS_MAX, TokenSettings};
 pub use value::{Caller, Network, UpstreamUrl};
 pub(crate) use {
-    function::{named_url, rate, wanted_instead},
+    function::{is_loop, named_url, rate, wanted_instead},
     mistake::{nearest, quoted, shown},
     posted::posted,
     retry::preset,
     value::{Wanted, address, caller, duration_text, network, redacted, upstream},
+    warning::{crowded, human, warnings},
 };
 
 use crate::exit::Failure;
@@ -74,6 +76,16 @@ pub struct Settings {
     pub proxy: ProxySettings,
     /// `[server]`, `[guard]`, `[events]`, `[[function]]` and `[[source]]`.
     pub server: ServerSettings,
+}
+
+/// Whether the server would start with what a file says, if nothing more is typed.
+pub(crate) fn check_exposed(path: &Path, source: &str, settings: &ServerSettings) -> Result<(), Failure> {
+    let (table, _) = DeTable::parse_recoverable(source);
+    let mistakes = Mistakes::default();
+    settings.check_exposed(&Section::file(&table, &mistakes));
+    let mistakes = mistakes.into_inner();
+    let name = &path.display().to_string();
+    if mistakes.is_empty() { Ok(()) } else { Err(mistake::failure(name, source, mistakes)) }
 }
 
 /// What a file means. In development, functions may be on this machine.

@@ -1,6 +1,7 @@
 //! What holds for `semel serve` as a whole.
 
 use super::{
+    auth::AuthSettings,
     function::{FunctionSettings, read_functions},
     guard,
     proxy::{read_listen_limits, read_listen_times},
@@ -10,7 +11,7 @@ use super::{
     value::{self, Network, Wanted, one_of},
 };
 use crate::{listen, log::Format, store_url::StoreUrl};
-use semel_runtime::deliver::guard::Policy;
+use semel_runtime::{deliver::guard::Policy, engine::IN_FLIGHT_MAX};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
@@ -70,6 +71,8 @@ pub struct ServerLimits {
     pub memory_bytes_max: u64,
     /// How much disk the embedded queue may take; all of it, unless this is said.
     pub disk_bytes_max: u64,
+    /// How many executions a node holds at once, of all functions together.
+    pub in_flight_max: u32,
 }
 
 impl Default for ServerSettings {
@@ -106,12 +109,15 @@ impl Default for ServerLimits {
             buffer_bytes_max: 128 << 20,
             memory_bytes_max: 128 << 20,
             disk_bytes_max: u64::MAX,
+            in_flight_max: IN_FLIGHT_MAX,
         }
     }
 }
 
 /// Least disk that the embedded queue can work with, in bytes: its journal is moved on in pieces, and twice that has to fit.
 const DISK_BYTES_MIN: u64 = 512 << 20;
+/// Most executions that a node can be told to hold at once.
+const IN_FLIGHT_MOST: u64 = 100_000;
 /// Shortest and longest of all times here.
 const TIMES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24));
 
@@ -119,6 +125,37 @@ impl ServerSettings {
     /// What holds without a file, in development or not.
     pub(crate) fn for_use(is_dev: bool) -> Self {
         Self { is_dev, guard: Policy { allow: Vec::new(), loopback: is_dev }, ..Self::default() }
+    }
+
+    /// Whether everybody who reaches this address could send events to `/events`, and nobody asked for that.
+    pub(crate) fn lets_everybody_send(&self, at: SocketAddr) -> bool {
+        self.events.auth == AuthSettings::Unsaid && !self.is_dev && !at.ip().is_loopback()
+    }
+
+    /// Whether everybody who reaches this address could operate the server.
+    pub(crate) fn lets_everybody_operate(&self, at: SocketAddr) -> bool {
+        self.tokens.is_empty() && !at.ip().is_loopback()
+    }
+
+    /// Notes where a file lets everybody do what the server would not start with. What is typed may still make it right.
+    pub(super) fn check_exposed(&self, file: &Section<'_>) {
+        let Some(section) = file.section("server") else { return };
+        let exposed = |key: &str, at: SocketAddr, wanted: &str| {
+            section.wrong(key, &at.to_string(), &format!("an address of this machine, or {wanted}"));
+        };
+        if self.lets_everybody_send(self.listen) {
+            let wanted = "who may send events there, below `[events]`: `auth = \"bearer\"` with a `secret`, or \
+                          `auth = \"none\"` if everybody may";
+            exposed("listen", self.listen, wanted);
+        }
+        let (key, at) = self.admin_listen.map_or(("listen", self.listen), |it| ("admin_listen", it));
+        if self.lets_everybody_operate(at) {
+            exposed(
+                key,
+                at,
+                "who may operate the server: `[[token]]` with a `name`, a `role` and a `secret`",
+            );
+        }
     }
 
     /// What a file says; functions at this machine are right in development.
@@ -130,11 +167,10 @@ impl ServerSettings {
         settings.tokens = read_tokens(file.sections("token"));
         settings.guard = guard::read(file, is_dev);
         settings.functions = read_functions(file.sections("function"), &settings.guard);
-        let names: Vec<_> = settings.functions.iter().map(|it| it.name.clone()).collect();
         if let Some(section) = file.section("events") {
-            settings.events = read_events(section, &names, &settings.guard);
+            settings.events = read_events(section, &settings.functions, &settings.guard);
         }
-        settings.sources = read_sources(file.sections("source"), &names, &settings.guard);
+        settings.sources = read_sources(file.sections("source"), &settings.functions, &settings.guard);
         settings
     }
 
@@ -179,5 +215,7 @@ impl ServerLimits {
         ] {
             *field = section.size(key, least, most).unwrap_or(*field);
         }
+        let in_flight_max = section.number("in_flight_max", 1, IN_FLIGHT_MOST).map(|it| it as u32);
+        self.in_flight_max = in_flight_max.unwrap_or(self.in_flight_max);
     }
 }

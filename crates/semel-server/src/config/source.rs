@@ -3,7 +3,7 @@
 use super::{
     auth::AuthSettings,
     filter,
-    function::{one_of_names, read_names},
+    function::{FunctionSettings, one_of_names, read_names},
     read::Section,
     value::{Wanted, one_of},
 };
@@ -100,7 +100,7 @@ impl SourceSettings {
 /// The sources of a file.
 pub(super) fn read_sources(
     sections: Vec<Section<'_>>,
-    functions: &[String],
+    functions: &[FunctionSettings],
     guard: &Policy,
 ) -> Vec<SourceSettings> {
     read_names(&sections);
@@ -123,20 +123,26 @@ pub(super) fn read_sources(
 }
 
 /// What holds for `/events`.
-pub(super) fn read_events(section: Section<'_>, functions: &[String], guard: &Policy) -> SourceSettings {
+pub(super) fn read_events(
+    section: Section<'_>,
+    functions: &[FunctionSettings],
+    guard: &Policy,
+) -> SourceSettings {
     let source = read_source(&section, functions, guard);
     section.finish();
     source
 }
 
-fn read_source(section: &Section<'_>, functions: &[String], guard: &Policy) -> SourceSettings {
+fn read_source(section: &Section<'_>, known: &[FunctionSettings], guard: &Policy) -> SourceSettings {
+    let names: Vec<_> = known.iter().map(|it| it.name.clone()).collect();
+    let functions = read_functions(section, &names);
     let format = section.text("format", format).flatten();
     let auth = AuthSettings::read(section, guard);
     let said = section.duration("redelivery", Duration::ZERO, REDELIVERY_MAX);
     SourceSettings {
         format,
-        mode: section.text("mode", mode).unwrap_or(Mode::Async),
-        functions: read_functions(section, functions),
+        mode: read_mode(section, known, functions.as_deref()),
+        functions,
         rules: read_rules(section, format, &auth),
         topic: section.text("topic", topic),
         origins: section.one_or_more("origins", origin).unwrap_or_else(|| vec!["*".to_owned()]),
@@ -144,6 +150,22 @@ fn read_source(section: &Section<'_>, functions: &[String], guard: &Policy) -> S
         auth,
         ..SourceSettings::events()
     }
+}
+
+/// When the sender is answered. Nobody can wait for the turn of an event that has an order.
+fn read_mode(section: &Section<'_>, known: &[FunctionSettings], only: Option<&[String]>) -> Mode {
+    const KEY: &str = "mode";
+    let mode = section.text(KEY, mode).unwrap_or(Mode::Async);
+    let is_reached = |it: &&FunctionSettings| only.is_none_or(|only| only.contains(&it.name));
+    let in_order = known.iter().filter(is_reached).find(|it| !it.order.is_empty());
+    if let (Mode::Sync, Some(function)) = (mode, in_order) {
+        let wanted = format!(
+            "`async`, or `functions` without `{}`, which is called in order: a sender cannot wait for a turn",
+            function.name
+        );
+        section.wrong(KEY, "sync", &wanted);
+    }
+    mode
 }
 
 /// Where the attributes are in plain JSON. Of some senders it is known.

@@ -29,7 +29,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct Here {
     pub(crate) address: SocketAddr,
     threads: Runtime,
-    serving: JoinHandle<()>,
+    serving: JoinHandle<Result<(), Failure>>,
     stopper: Stopper,
     queue: Weak<dyn Queue>,
 }

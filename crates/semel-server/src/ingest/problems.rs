@@ -91,6 +91,12 @@ problems! {
     FUNCTION_REFUSED UNPROCESSABLE_ENTITY "function-refused":
         "The function does not take the event",
         "The function said that it will never take this event. Sending it again gives the same answer.";
+    IN_ORDER SERVICE_UNAVAILABLE "in-order":
+        "The function is called in order",
+        "A function that takes the event is called in order, and nobody can wait for its turn. Nothing is kept of this request.";
+    OUTCOME_UNKNOWN CONFLICT "outcome-unknown":
+        "The outcome is unknown",
+        "The function was called, and whether the event took effect cannot be told. It is not called again until an operator says.";
     UNCONFIRMED SERVICE_UNAVAILABLE "unconfirmed":
         "The outcome is not confirmed",
         "The function was called, but what came of it could not be stored. Send the event again later to learn it.";

@@ -5,8 +5,8 @@ use super::{
     body::{BodyLimits, read_body},
     count::Counters,
     problems::{
-        BUSY, ENCODING, ENCODING_INVALID, EVENT_INVALID, KEYS_UNAVAILABLE, MEDIA_TYPE, METHOD, NOT_FOUND,
-        REFUSED, STOPPING, STORE, TOO_LARGE, UNAUTHORIZED, told, told_after, told_as, told_with,
+        BUSY, ENCODING, ENCODING_INVALID, EVENT_INVALID, IN_ORDER, KEYS_UNAVAILABLE, MEDIA_TYPE, METHOD,
+        NOT_FOUND, REFUSED, STOPPING, STORE, TOO_LARGE, UNAUTHORIZED, told, told_after, told_as, told_with,
     },
     receipt::{Verdict, write, write_item, write_refused},
     room::{ROOM_WAIT, Rooms},
@@ -320,6 +320,13 @@ fn not_taken(refused: &Refused) -> Refusal {
     match refused {
         Refused::Busy { .. } => Refusal::After(BUSY, wait),
         Refused::Stopping => Refusal::After(STOPPING, wait),
+        Refused::InOrder { function } => {
+            warn!(
+                function = &**function,
+                "a source with `mode = \"sync\"` reaches a function that has an `order`"
+            );
+            Refusal::After(IN_ORDER, wait)
+        }
         _ => {
             warn!(error = %chain(refused), "events cannot be stored");
             Refusal::After(STORE, wait)

@@ -43,7 +43,8 @@ impl Outgoing {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    fn policy(&self) -> Policy {
+    /// What it lets through now.
+    pub(super) fn policy(&self) -> Policy {
         self.current.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 }

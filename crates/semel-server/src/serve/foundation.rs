@@ -6,6 +6,9 @@
 //! 3. In how many days it is full follows from how much the queue grew in the last [`SAMPLES_MAX`] minutes, or since the
 //!    start. Nothing is said before [`KNOWN_AFTER`], nor of a queue that does not grow.
 //!
+//! 4. A queue that stopped for good, because the disk no longer keeps what it is given, ends the server: only a restart reads
+//!    what is really there. It is looked for every [`LOOK_EVERY`].
+//!
 //! It does not refuse anything: the queue does, before the disk is full.
 
 use crate::store_url::StoreUrl;
@@ -18,6 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How often it is looked whether the queue has stopped.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often the size of the queue is looked at.
 const SAMPLE_EVERY: Duration = Duration::from_mins(1);
 /// Most sizes that are remembered: those of a day.
@@ -49,10 +54,12 @@ pub(crate) struct Room {
 }
 
 type Measure = Box<dyn Fn() -> u64 + Send + Sync>;
+type Stopped = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 struct Disk {
     used: Measure,
     left: Measure,
+    stopped: Stopped,
     since: Instant,
     growth: Mutex<Growth>,
 }
@@ -65,19 +72,21 @@ impl Foundation {
         Self { place: url.to_string(), tier, warnings, disk: None }
     }
 
-    /// With a queue on this machine's disk that takes so much, and may take no more than this.
+    /// With a queue on this machine's disk that takes so much, may take no more than this, and says why it stopped, if it did.
     #[cfg(feature = "embedded")]
     pub(crate) fn on_disk(
         self,
         directory: &Path,
         bytes_max: u64,
         used: impl Fn() -> u64 + Send + Sync + Clone + 'static,
+        stopped: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         let (directory, taken) = (directory.to_owned(), used.clone());
         let left = move || bytes_max.saturating_sub(taken()).min(free(&directory));
         let disk = Disk {
             used: Box::new(used),
             left: Box::new(left),
+            stopped: Box::new(stopped),
             since: Instant::now(),
             growth: Mutex::default(),
         };
@@ -90,12 +99,19 @@ impl Foundation {
         self.disk.as_ref().map(Disk::room)
     }
 
-    /// Looks at the size of the queue now and then, for ever.
-    pub(crate) async fn watch(&self) {
-        let Some(disk) = &self.disk else { return };
+    /// Looks at the queue now and then, until it has stopped for good. Why it did.
+    pub(crate) async fn watch(&self) -> String {
+        let Some(disk) = &self.disk else { return std::future::pending().await };
+        let mut looked_at = Instant::now();
         loop {
-            tokio::time::sleep(SAMPLE_EVERY).await;
-            disk.look();
+            tokio::time::sleep(LOOK_EVERY).await;
+            if let Some(cause) = (disk.stopped)() {
+                return cause;
+            }
+            if looked_at.elapsed() >= SAMPLE_EVERY {
+                looked_at = Instant::now();
+                disk.look();
+            }
         }
     }
 }

@@ -1,14 +1,14 @@
 //! From what the file says of functions to what the runtime runs.
 
 use crate::{
-    config::{Content, DeadLetterSettings, FunctionSettings, NoSecret, RateSettings, Secret},
+    config::{Content, DeadLetterSettings, FunctionSettings, NoSecret, OnLost, RateSettings, Secret},
     exit::Failure,
 };
 use semel_events::{
     auth::{BadSecret, standard_webhooks::StandardWebhooks},
     expression::Expression,
 };
-use semel_runtime::{Aim, DeadLetter, Function, FunctionName, KeyRule, Rate};
+use semel_runtime::{Aim, DeadLetter, Function, FunctionName, KeyRule, Rate, deliver::Protocol};
 use std::num::NonZeroU32;
 
 /// The functions of a file, with their secrets looked up.
@@ -27,6 +27,13 @@ fn function(settings: &FunctionSettings) -> Result<Function, Failure> {
         function.concurrency = concurrency;
     }
     function.rate = settings.rate.and_then(|RateSettings { events, per }| Rate::new(events, per));
+    function.on_lost = match settings.on_lost {
+        OnLost::Retry => semel_runtime::OnLost::Retry,
+        OnLost::Report => semel_runtime::OnLost::Report,
+    };
+    if settings.http2 {
+        function.protocol = Protocol::Http2;
+    }
     function.dead_letter = match &settings.dead_letter {
         DeadLetterSettings::Keep => DeadLetter::Keep,
         DeadLetterSettings::None => DeadLetter::Forget,

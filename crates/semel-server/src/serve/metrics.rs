@@ -76,6 +76,14 @@ fn of_node(text: &mut String, all: &[FunctionStatus]) {
     let in_flight = all.iter().map(|it| (function(&it.function), u64::from(it.in_flight)));
     family(text, "semel_function_in_flight", "gauge", "Calls under way.", in_flight);
     let paused = all.iter().map(|it| (function(&it.function), u64::from(it.is_paused)));
+    let breakers = all.iter().map(|it| (function(&it.function), u64::from(!it.breaker.is_closed())));
+    family(
+        text,
+        "semel_function_target_down",
+        "gauge",
+        "Whether its target is thought to be down.",
+        breakers,
+    );
     family(text, "semel_function_paused", "gauge", "Whether it starts nothing.", paused);
 }
 

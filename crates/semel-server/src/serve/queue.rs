@@ -55,9 +55,12 @@ async fn embedded(url: &StoreUrl, directory: &Path, bytes_max: u64) -> Result<Op
         let queue = Arc::new(queue);
         // It must not keep the queue open.
         let seen = Arc::downgrade(&queue);
+        let watched = seen.clone();
         let used = move || seen.upgrade().map_or(0, |it| it.disk_bytes());
+        let stopped = move || watched.upgrade().and_then(|it| it.stopped());
         let queue: Arc<dyn Queue> = queue;
-        Ok((queue, Foundation::new(url, report.tier, &report.findings).on_disk(directory, bytes_max, used)))
+        let foundation = Foundation::new(url, report.tier, &report.findings);
+        Ok((queue, foundation.on_disk(directory, bytes_max, used, stopped)))
     };
     match opened.await {
         Ok(opened) => Ok(opened),

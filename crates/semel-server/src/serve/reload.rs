@@ -2,13 +2,16 @@
 //!
 //! 1. The new file is read, checked as a whole, and its secrets looked up, before anything changes.
 //! 2. What cannot change while the server runs (addresses, the store, limits) stays as it is, and the log says so.
-//! 3. Whatever is wrong, the old functions and sources stay.
+//! 3. Whatever is wrong, the old functions and sources stay. So they do if the network could do with the new ones what it
+//!    may not.
+//! 4. While functions are replaced, the guard lets through what the old file or the new one allows: a call that is held back
+//!    would be a dead letter.
 
 use super::{
     fetch::Outgoing,
     functions::functions,
     site::Inside,
-    start::{check_admin, no_token},
+    start::{check_admin, check_open, no_token, warn_of},
 };
 use crate::{
     config::ServerSettings,
@@ -16,6 +19,7 @@ use crate::{
     ingest::{Fetch, NoSource, Sources},
 };
 use semel_core::sabotage::is_on;
+use semel_runtime::deliver::guard::Policy;
 use std::sync::Arc;
 use tracing::{info, warn};
 
@@ -39,6 +43,7 @@ pub(super) fn reload(reread: &Reread, running: &ServerSettings, inside: &Inside,
             for what in fixed(running, &settings) {
                 warn!(what, "changed in the file, and needs a restart");
             }
+            warn_of(&settings);
             let (functions, sources) = (settings.functions.len(), settings.sources.len());
             info!(functions, sources, "the file was read again");
         }
@@ -56,16 +61,35 @@ fn replace(
     inside: &Inside,
     outgoing: &Arc<Outgoing>,
 ) -> Result<(), Failure> {
+    check_open(running, settings)?;
     check_admin(running, settings)?;
     if is_on("serve_reloads_in_part") {
         // Whatever comes of it.
         let _ = inside.ingest.runtime.replace(functions(&settings.functions)?);
     }
     let sources = sources(settings, outgoing)?;
-    inside.api.replace(settings, |error| no_token(&error))?;
+    let before = outgoing.policy();
+    outgoing.replace(either(&before, &settings.guard));
+    if let Err(failure) = inside.api.replace(settings, |error| no_token(&error)) {
+        outgoing.replace(before);
+        return Err(failure);
+    }
     inside.ingest.replace(sources);
     outgoing.replace(settings.guard.clone());
     Ok(())
+}
+
+/// What one of these allows, or the other. If it is what one of them allows, it is that one: connections are kept.
+fn either(old: &Policy, new: &Policy) -> Policy {
+    let is_within = |one: &Policy, other: &Policy| {
+        one.allow.iter().all(|it| other.allow.contains(it)) && one.loopback <= other.loopback
+    };
+    if is_within(old, new) {
+        return new.clone();
+    }
+    let added = new.allow.iter().filter(|it| !old.allow.contains(it));
+    // What is new goes first: only so many count.
+    Policy { allow: added.chain(&old.allow).cloned().collect(), loopback: old.loopback || new.loopback }
 }
 
 /// What was changed, and cannot be while the server runs.
@@ -84,4 +108,26 @@ fn fixed(running: &ServerSettings, new: &ServerSettings) -> Vec<&'static str> {
     .into_iter()
     .filter_map(|(what, is_changed)| is_changed.then_some(what))
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(allow: &[&str], loopback: bool) -> Policy {
+        Policy { allow: allow.iter().map(|it| it.parse().unwrap()).collect(), loopback }
+    }
+
+    #[test]
+    fn between_two_files_what_either_allows_is_allowed() {
+        let (near, far) = (policy(&["10.0.0.0/8"], true), policy(&["192.168.0.0/16"], false));
+        assert_eq!(either(&near, &far), policy(&["192.168.0.0/16", "10.0.0.0/8"], true));
+        let wider = policy(&["192.168.0.0/16", "10.0.0.0/8"], true);
+        for old in [&near, &far, &wider] {
+            assert_eq!(either(old, &wider), wider);
+        }
+        let nothing = policy(&[], false);
+        assert_eq!(either(&nothing, &near), near);
+        assert_eq!(either(&near, &nothing), near);
+    }
 }

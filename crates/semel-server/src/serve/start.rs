@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::{Book, Clerk},
-    config::{AuthSettings, NoSecret, ServerSettings},
+    config::{NoSecret, ServerSettings, warnings},
     exit::Failure,
     ingest::{BodyLimits, Ingest, Rooms, problems::PAGES},
     listen::{self, Door, Stop, Stopper},
@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{net::TcpListener, sync::mpsc};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// A server that is ready to let senders in.
 pub struct Server {
@@ -44,14 +44,14 @@ pub struct Server {
     stop: Stop,
 }
 
-/// Runs the server until a signal ends it. The file is read again by what is given.
+/// Runs the server until a signal ends it, or its disk does. The file is read again by what is given.
 pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
     let (queue, foundation) = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
     let server = Server::bind(settings, queue, foundation).await?;
     let (signals, reloads) = signals::catch(server.stopper.clone())?;
-    server.serve(reread, reloads).await;
+    let ended = server.serve(reread, reloads).await;
     signals.abort();
-    Ok(())
+    ended
 }
 
 impl Server {
@@ -62,7 +62,7 @@ impl Server {
         foundation: Foundation,
     ) -> Result<Self, Failure> {
         let foundation = Arc::new(foundation);
-        check_open(&settings)?;
+        check_open(&settings, &settings)?;
         check_admin(&settings, &settings)?;
         let (stopper, stop) = listen::stop();
         let listener = bind(settings.listen, "--listen").await?;
@@ -76,6 +76,7 @@ impl Server {
         let runtime = Runtime::builder(queue, deliver)
             .functions(functions)
             .memory_max(settings.limits.memory_bytes_max as usize)
+            .in_flight_max(settings.limits.in_flight_max)
             .start()
             .await
             .map_err(|error| not_started(&error))?;
@@ -109,8 +110,9 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Lets senders in until it is told to stop, and finishes what is under way.
-    pub async fn serve(self, reread: Reread, mut reloads: mpsc::Receiver<()>) {
+    /// Lets senders in until it is told to stop, and finishes what is under way. A queue that stopped for good ends it at once:
+    /// nothing that is under way could be written down.
+    pub async fn serve(self, reread: Reread, mut reloads: mpsc::Receiver<()>) -> Result<(), Failure> {
         let Self { inside, outgoing, listener, admin, settings, stopper, mut stop } = self;
         let address = |listener: &TcpListener| {
             listener.local_addr().map_or_else(|_| "?".to_owned(), |it| it.to_string())
@@ -118,6 +120,7 @@ impl Server {
         let (functions, sources) = (settings.functions.len(), settings.sources.len());
         let admin_address = admin.as_ref().map(address);
         info!(address = address(&listener), admin = admin_address, functions, sources, "listening");
+        warn_of(&settings);
         if functions == 0 {
             warn!("there are no functions: every event is refused; add one with `--function NAME=URL`");
         }
@@ -140,11 +143,12 @@ impl Server {
             }
         };
         let following = tokio::spawn(inside.api.follow());
-        let foundation = Arc::clone(&inside.foundation);
-        let watching = tokio::spawn(async move { foundation.watch().await });
-        let (all_finished, since) = tokio::join!(serving, reloading);
+        let ended = tokio::select! {
+            ended = async { tokio::join!(serving, reloading) } => Ok(ended),
+            cause = inside.foundation.watch() => Err(broken(&inside.foundation.place, &cause)),
+        };
         following.abort();
-        watching.abort();
+        let (all_finished, since) = ended?;
         let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
         let all_settled = finish(&inside.ingest.runtime, left).await;
@@ -157,6 +161,14 @@ impl Server {
         } else {
             warn!(patience = ?patience, "stopped with work under way: it is taken over when its leases lapse");
         }
+        Ok(())
+    }
+}
+
+/// Says what the file asks for and cannot have.
+pub(super) fn warn_of(settings: &ServerSettings) {
+    for warning in warnings(settings) {
+        warn!(warning, "the file asks for what it cannot have");
     }
 }
 
@@ -174,6 +186,17 @@ async fn finish(runtime: &Runtime, deadline: Duration) -> bool {
             () = tokio::time::sleep(STILL_FINISHING) => info!(calls = calls(), "still finishing calls"),
         }
     }
+}
+
+/// The queue stopped for good.
+fn broken(place: &str, cause: &str) -> Failure {
+    error!(
+        store = place,
+        cause, "the disk no longer keeps what it is given: ending, so that a restart reads what is there"
+    );
+    Failure::broken(format!("`{place}` could not be written, and nothing after that is sure"))
+        .cause(cause)
+        .hint("mend the disk, and start again: nothing that was acknowledged is lost")
 }
 
 /// What is on the way out.
@@ -195,13 +218,13 @@ fn not_started(error: &StartError) -> Failure {
     }
 }
 
-/// Refuses to let the whole network send events, unless that was asked for.
-fn check_open(settings: &ServerSettings) -> Result<(), Failure> {
-    let is_open = settings.events.auth == AuthSettings::Unsaid;
-    if !is_open || settings.is_dev || settings.listen.ip().is_loopback() {
+/// Refuses to let the whole network send events, unless that was asked for. Where it listens is said by the first settings,
+/// who may by the second.
+pub(super) fn check_open(running: &ServerSettings, settings: &ServerSettings) -> Result<(), Failure> {
+    if !settings.lets_everybody_send(running.listen) {
         return Ok(());
     }
-    let what = format!("`--listen {}`: everybody there could send events to `/events`", settings.listen);
+    let what = format!("`--listen {}`: everybody there could send events to `/events`", running.listen);
     Err(Failure::usage(what).hint(
         "say who may, below `[events]` in the file: `auth = \"bearer\"` with a `secret`, or `auth = \"none\"` if everybody may",
     ))
@@ -214,7 +237,7 @@ pub(super) fn check_admin(running: &ServerSettings, settings: &ServerSettings) -
         Some(address) => ("--admin-listen", address),
         None => ("--listen", running.listen),
     };
-    if !settings.tokens.is_empty() || address.ip().is_loopback() {
+    if !settings.lets_everybody_operate(address) {
         return Ok(());
     }
     Err(Failure::usage(format!("`{flag} {address}`: everybody there could operate this server")).hint(

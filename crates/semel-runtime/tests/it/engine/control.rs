@@ -9,9 +9,10 @@ use semel_core::{
     execution::{ErrorPrint, ExecutionId},
     queue::Filter,
     record::{Reason, Status},
+    time::Clock as _,
 };
 use semel_events::event::Event;
-use semel_runtime::{Action, BulkOptions, JobState, Operated, Progress};
+use semel_runtime::{Action, Auditing, BulkOptions, JobState, Operated, Progress};
 use std::sync::{
     Arc,
     atomic::{AtomicU16, Ordering},
@@ -100,6 +101,36 @@ async fn draining_waits_for_what_runs() {
     assert!(!world.runtime.drain("orders", "ada", SECOND).await.unwrap());
     assert!(world.runtime.drain("orders", "ada", SECOND * 5).await.unwrap());
     assert_eq!(world.status(id).await, Status::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_waits_for_what_runs_on_other_nodes() {
+    let (target, _) = told();
+    let slow = Target::new(|_| async {
+        tokio::time::sleep(SECOND * 20).await;
+        status(200, "")
+    });
+    let world = World::new(&target, [orders()]).await;
+    let other = world.node(&slow, [orders()]).await;
+    other.accept(&[event("evt-1")], &http::HeaderMap::new()).await.unwrap();
+    assert!(!world.runtime.drain("orders", "ada", SECOND).await.unwrap());
+    let began = world.clock.monotonic();
+    assert!(world.runtime.drain("orders", "ada", SECOND * 60).await.unwrap());
+    assert!(world.clock.monotonic() > began + SECOND * 10);
+    other.crash();
+}
+
+/// What a node that is gone has held is nobody's, and is not taken over while the function is paused.
+#[tokio::test(start_paused = true)]
+async fn draining_does_not_wait_for_a_node_that_is_gone() {
+    let (target, _) = told();
+    let slow = Target::new(|_| std::future::pending());
+    let world = World::new(&target, [orders()]).await;
+    let other = world.node(&slow, [orders()]).await;
+    other.accept(&[event("evt-1")], &http::HeaderMap::new()).await.unwrap();
+    assert!(!world.runtime.drain("orders", "ada", SECOND * 10).await.unwrap());
+    other.crash();
+    assert!(world.runtime.drain("orders", "ada", SECOND * 300).await.unwrap());
 }
 
 /// A claim takes places, and gives back what it did not fill.
@@ -221,6 +252,66 @@ async fn a_job_keeps_to_its_rate_and_can_be_aborted() {
     assert!(aborted.done < 60, "{aborted:?}");
 }
 
+/// One an hour: the first goes at once, the second not ten hours later.
+#[tokio::test(start_paused = true)]
+async fn a_job_with_a_slow_rate_begins_at_once_and_is_aborted_while_it_waits() {
+    let (target, code) = told();
+    code.store(422, Ordering::Relaxed);
+    let world = World::new(&target, [orders()]).await;
+    dead(&world, 5).await;
+    code.store(200, Ordering::Relaxed);
+    let rate = semel_runtime::Rate::new(1, SECOND * 3_600);
+    let options = BulkOptions { rate, ..BulkOptions::default() };
+    let mut job = world.runtime.bulk(failed(), Action::Redrive(None), options, "ada").unwrap();
+    world.pass(SECOND).await;
+    assert_eq!(job.progress().done, 1);
+    world.pass(SECOND * 3_700).await;
+    assert_eq!(job.progress().done, 2);
+    let before = world.clock.monotonic();
+    job.abort();
+    let aborted = job.finished().await;
+    assert_eq!((aborted.state, aborted.done), (JobState::Aborted, 2));
+    assert!(world.clock.monotonic() < before + SECOND, "it waited for its rate");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_aborted_while_it_waits_for_its_canary_was_aborted() {
+    let (target, code) = told();
+    code.store(422, Ordering::Relaxed);
+    let world = World::new(&target, [orders()]).await;
+    dead(&world, 5).await;
+    world.runtime.pause("orders", "ada").await.unwrap();
+    let options = BulkOptions { canary: Some(1), ..BulkOptions::default() };
+    let mut job = world.runtime.bulk(failed(), Action::Redrive(None), options, "ada").unwrap();
+    world.pass(SECOND * 5).await;
+    assert_eq!(job.progress().state, JobState::Canary);
+    job.abort();
+    let aborted = job.finished().await;
+    assert_eq!((aborted.state, aborted.done), (JobState::Aborted, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_redrives_what_died_and_not_what_somebody_ended() {
+    let (target, code) = told();
+    code.store(422, Ordering::Relaxed);
+    let world = World::new(&target, [orders()]).await;
+    dead(&world, 3).await;
+    world.runtime.pause("orders", "ada").await.unwrap();
+    let (ended, _) = world.accept(&event("ended")).await;
+    let _done = world.runtime.operate(ended, &Action::Cancel, "ada").await.unwrap();
+    let redrive = async |filter: Filter, dry_run: bool| {
+        let options = BulkOptions { dry_run, ..BulkOptions::default() };
+        let mut job = world.runtime.bulk(filter, Action::Redrive(None), options, "ada").unwrap();
+        let Progress { matched, done, .. } = job.finished().await;
+        (matched, done)
+    };
+    assert_eq!(redrive(failed(), true).await, (3, 0));
+    assert_eq!(redrive(failed(), false).await, (3, 3));
+    assert_eq!(world.status(ended).await, Status::Failed);
+    let cancelled = Filter { reason: Some(Reason::Cancelled), ..failed() };
+    assert_eq!(redrive(cancelled, false).await, (1, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn everything_that_fails_with_one_error_can_be_stopped_at_once() {
     let (target, code) = told();
@@ -259,15 +350,16 @@ async fn documents_are_shared_and_no_change_is_lost_under_another() {
     let other = world.node(&target, []).await;
     assert_eq!(world.runtime.document("functions").await.unwrap(), None);
     let append = |before: Option<&[u8]>| Some([before.unwrap_or_default(), b"x"].concat());
+    let ada = Auditing { who: "ada", what: "add", subject: "ship", detail: "one x" };
     for runtime in [&world.runtime, &other, &world.runtime] {
-        runtime.change_document("functions", "ada", "add", append).await.unwrap();
+        runtime.change_document("functions", ada, append).await.unwrap();
     }
     let (one, two) = tokio::join!(
-        world.runtime.change_document("functions", "ada", "add", append),
-        other.change_document("functions", "bob", "add", append),
+        world.runtime.change_document("functions", ada, append),
+        other.change_document("functions", Auditing { who: "bob", ..ada }, append),
     );
     assert!(one.is_ok() && two.is_ok());
     assert_eq!(other.document("functions").await.unwrap().as_deref(), Some(&b"xxxxx"[..]));
-    let page = world.runtime.audit(Some("functions"), None, 10).await.unwrap();
-    assert_eq!(page.items.len(), 5);
+    let page = world.runtime.audit(Some("ship"), None, 10).await.unwrap();
+    assert_eq!((page.items.len(), page.items[0].detail.as_str()), (5, "one x"));
 }

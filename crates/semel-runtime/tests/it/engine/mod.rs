@@ -7,6 +7,7 @@ mod dead_letters;
 mod delivery;
 mod here;
 mod lost;
+mod report;
 mod stop;
 mod turns;
 

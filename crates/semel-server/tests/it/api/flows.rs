@@ -1,6 +1,7 @@
 //! What operators do, from the beginning to the end.
 
 use super::support::{Server, orders, picky};
+use crate::support::Upstream;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -124,6 +125,89 @@ async fn many_are_counted_first_and_redriven_after() {
     assert_eq!((&over["matched"], &over["done"]), (&json!(7), &json!(7)));
     function.called(15).await;
     assert_eq!(server.get("/v1/jobs").await["jobs"].as_array().unwrap().len(), 2);
+}
+
+/// What an operator ended stays ended, unless it is asked for by its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_cancelled_or_dropped_is_no_dead_letter() {
+    let function = picky().await;
+    let another = |name: &str, more: &str| {
+        format!("[[function]]\nname = \"{name}\"\nurl = \"http://{}/\"\n{more}\n", function.address)
+    };
+    let others = another("drops", "") + &another("forgets", "retry = \"gen2\"\ndead_letter = \"none\"");
+    let server = Server::with(&orders(&function, &others));
+    server.event("bad", "{}").await;
+    server.event("late", r#"{"late": true}"#).await;
+    let late = "/v1/executions?status=PENDING&name=late";
+    let late = server.when(late, |it| it["executions"].as_array().unwrap().len() == 2).await;
+    for it in late["executions"].as_array().unwrap() {
+        server.post(&format!("/v1/executions/{}/cancel", text(it, "id")), "").await;
+    }
+    let is_settled = |it: &Value| {
+        (&it["total"]["dead"], &it["total"]["cancelled"], &it["total"]["dropped"])
+            == (&json!(3), &json!(2), &json!(1))
+    };
+    server.when("/v1/ledger", is_settled).await;
+    let dead = server.get("/v1/executions?dead=true").await;
+    let mut dead: Vec<_> =
+        dead["executions"].as_array().unwrap().iter().map(|it| text(it, "function")).collect();
+    dead.sort_unstable();
+    assert_eq!(dead, ["drops", "orders"], "`forgets` kept no event of it");
+    let over = async |body: &str| {
+        let job = server.post("/v1/bulk", body).await;
+        server.when(&format!("/v1/jobs/{}", job["number"]), |it| it["state"] == "finished").await
+    };
+    let counts = |it: &Value| ["matched", "done", "skipped"].map(|name| it[name].as_u64().unwrap());
+    let dry = over(r#"{"action": "redrive", "all": true, "dry_run": true}"#).await;
+    assert_eq!(counts(&dry), [2, 0, 0]);
+    let dropped = r#"{"action": "redrive", "filter": {"reason": "dropped"}, "dry_run": true}"#;
+    assert_eq!(counts(&over(dropped).await), [1, 0, 1], "its event was not kept");
+    assert_eq!(counts(&over(r#"{"action": "redrive", "all": true}"#).await), [2, 2, 0]);
+    server.when("/v1/ledger", is_settled).await;
+    let cancelled = r#"{"action": "redrive", "filter": {"reason": "cancelled"}, "rate": "1/h"}"#;
+    let job = server.post("/v1/bulk", cancelled).await;
+    let job = format!("/v1/jobs/{}", job["number"]);
+    server.when(&job, |it| it["done"] == 1).await;
+    server.post(&format!("{job}/abort"), "").await;
+    server.when(&job, |it| it["state"] == "aborted").await;
+    let audit = server.when("/v1/audit", |it| it["entries"][0]["what"] == "end of job").await;
+    let details: Vec<_> = audit["entries"].as_array().unwrap().iter().map(|it| text(it, "detail")).collect();
+    assert_eq!(details[0], "1 matched, 1 changed, 0 skipped: aborted");
+    assert!(
+        details.contains(&"redrive of status FAILED, reason cancelled; 1 in 3600s"),
+        "in words that can be read: {details:?}"
+    );
+}
+
+/// A function that takes its time, and wants to be asked about.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_can_tell_of_is_resolved_by_somebody_who_looked() {
+    let (function, gate) = Upstream::gated().await;
+    let server = Server::with(&orders(&function, "timeout = \"1s\"\non_lost = \"report\"\n"));
+    for id in ["charged", "not-charged"] {
+        server.event(id, "{}").await;
+    }
+    let unknown = async |id: &str| {
+        let found = server.why_when(id, |it| it["execution"]["status"] == "FAILED").await;
+        assert_eq!(
+            (&found["execution"]["reason"], &found["can"]),
+            (&json!("outcome_unknown"), &json!(["resolve"]))
+        );
+        format!("/v1/executions/{}", text(&found["execution"], "id"))
+    };
+    let (charged, not) = (unknown("charged").await, unknown("not-charged").await);
+    assert_eq!(function.calls(), 2, "nothing is called again by itself");
+    for path in [&charged, &not] {
+        let got = server.ask_with(&Method::POST, &format!("{path}/redrive"), &[], "").await;
+        assert_eq!(got.status, 409, "it could happen twice: {got:?}");
+    }
+    let resolved = server.post(&format!("{charged}/resolve"), r#"{"outcome": "happened"}"#).await;
+    assert_eq!(resolved["execution"]["status"], "COMPLETED");
+    gate.open(100);
+    server.post(&format!("{not}/resolve"), r#"{"outcome": "did_not"}"#).await;
+    server.why_when("not-charged", |it| it["execution"]["status"] == "COMPLETED").await;
+    assert_eq!(function.calls(), 3);
+    assert_eq!(server.last_audit().await.1, "resolve: did not happen");
 }
 
 #[tokio::test(flavor = "multi_thread")]

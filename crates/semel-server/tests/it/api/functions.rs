@@ -14,11 +14,16 @@ async fn a_function_that_was_added_is_called_and_stays_over_a_restart() {
     assert!(!added["url"].as_str().unwrap().contains("/orders"), "a path may be a secret");
     server.event("a", r#"{"good": true}"#).await;
     server.why_when("a", |it| it["execution"]["status"] == "COMPLETED").await;
-    assert_eq!(server.last_audit().await.1, "put function");
+    let (_, what, subject) = server.last_audit().await;
+    assert_eq!((what.as_str(), subject.as_str()), ("put function", "orders"));
+    let entry = &server.get("/v1/audit?subject=orders").await["entries"][0];
+    assert_eq!(entry["detail"], format!("added: http://{}", function.address));
     let server = server.killed(&[]);
     server.event("b", r#"{"good": true}"#).await;
     server.why_when("b", |it| it["execution"]["status"] == "COMPLETED").await;
     server.done(Method::DELETE, "/v1/functions/orders", "").await;
+    let (_, what, subject) = server.last_audit().await;
+    assert_eq!((what.as_str(), subject.as_str()), ("remove function", "orders"));
     let got = server.ask_with(&Method::GET, "/v1/functions/orders", &[], "").await;
     assert_eq!(got.status, 404);
     assert_eq!(server.event("c", "{}").await.status, 422);

@@ -156,6 +156,7 @@ async fn a_dead_letter_is_seen_and_redriven() {
     world.stands("order-17", "COMPLETED").await;
     all.push(world.said(&["why", "order-17"]));
     all.push(world.said(&["executions"]));
+    assert_eq!(world.said(&["events"]), world.said(&["executions"]), "it is another word for it");
     all.push(world.said(&["dead"]));
     assert_snapshot!(all.join("\n"));
 }
@@ -230,6 +231,8 @@ async fn what_cannot_be_done_is_told_with_its_exit_code() {
         world.said(&["cancel", "--error", "x"]),
         world.said(&["pause", "nobody"]),
         world.said(&["pause", "a/b"]),
+        world.said(&["resume", "nobody"]),
+        world.said(&["drain", "nobody"]),
         world.said(&["abort", "7"]),
         world.said(&["executions", "--status", "lost"]),
         world.said(&["send", "missing.json", "--type", "t"]),

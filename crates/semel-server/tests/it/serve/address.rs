@@ -29,6 +29,7 @@ async fn health_readiness_version_and_metrics_are_told() {
         "semel_ingest_events_duplicate_total 1",
         "semel_function_accepted_total{function=\"orders\"} 1",
         "semel_executions_accepted_total{function=\"orders\"} 1",
+        "semel_function_target_down{function=\"orders\"} 0",
     ] {
         assert!(metrics.text().lines().any(|it| it == line), "no `{line}` in\n{}", metrics.text());
     }

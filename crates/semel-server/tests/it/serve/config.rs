@@ -45,6 +45,7 @@ body_rate_min = "1KiB"
 buffer_bytes_max = "128MiB"
 memory_bytes_max = "128MiB"
 disk_bytes_max = "10GiB"
+in_flight_max = 2_048
 
 [guard]
 allow = ["10.1.0.0/16", "orders.internal", "192.0.2.7"]
@@ -74,6 +75,8 @@ retention = "7d"
 answers = "knative"
 concurrency = 64
 rate = "100/s"
+on_lost = "report"
+http2 = true
 dead_letter = "function:audit"
 secrets = ["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "file:/run/secrets/orders"]
 strict = true
@@ -214,6 +217,42 @@ user = "ann"
 [[sauce]]
 "#
     ));
+}
+
+/// Each of these would not start, or would refuse every event.
+#[test]
+fn what_the_server_would_refuse_is_told_with_its_place() {
+    let function = |name: &str, more: &str| {
+        format!("[[function]]\nname = \"{name}\"\nurl = \"https://a.example.com/\"\n{more}\n")
+    };
+    let round = [("a", "b"), ("b", "c"), ("c", "b")]
+        .map(|(name, to)| function(name, &format!("dead_letter = \"function:{to}\"")))
+        .concat();
+    let token = "[[token]]\nname = \"ann\"\nrole = \"admin\"\nsecret = \"0123456789abcdef\"\n";
+    let open = "[server]\nlisten = \"0.0.0.0:8787\"\n";
+    let sync = "mode = \"sync\"\nauth = \"none\"\n";
+    let waiting = function("a", "") + &function("in-order", "order = \"subject\"");
+    let files = [
+        round,
+        open.to_owned(),
+        format!("{open}{token}"),
+        format!("{open}admin_listen = \"10.0.0.1:8788\"\n[events]\nauth = \"none\"\n"),
+        format!("{open}[events]\nauth = \"none\"\n{token}"),
+        format!("{waiting}[events]\n{sync}[[source]]\nname = \"all\"\n{sync}"),
+        format!("{waiting}[[source]]\nname = \"some\"\nfunctions = [\"a\"]\n{sync}"),
+    ];
+    assert_snapshot!(files.map(|it| check(&it)).join("\n"));
+    let typed = said(&["check", "--dev"], &format!("{open}{token}"));
+    assert!(typed.starts_with("exit code 0\n"), "{typed}");
+}
+
+#[test]
+fn more_calls_than_a_node_holds_are_warned_of() {
+    let function = |more: &str| {
+        format!("[[function]]\nname = \"a\"\nurl = \"https://a.example.com/\"\nconcurrency = 2000\n{more}")
+    };
+    let files = [function(""), function("[server.limits]\nin_flight_max = 2000\n")];
+    assert_snapshot!(files.map(|it| check(&it)).join("\n"));
 }
 
 #[test]

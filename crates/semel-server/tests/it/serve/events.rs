@@ -2,7 +2,7 @@
 
 use super::support::{Server, command, event, full, orders, problem, read, told};
 use crate::support::{Asked, Client, Proxy, Upstream, answer, semel, soon};
-use http::Request;
+use http::{Request, Version};
 use insta::assert_snapshot;
 use serde_json::json;
 
@@ -306,4 +306,15 @@ async fn what_is_sent_to_a_function_is_signed() {
     let webhooks = semel_events::auth::standard_webhooks::StandardWebhooks::new([secret]).unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     webhooks.verify(&asked.headers, &asked.body, semel_core::time::Timestamp::from_millis(now)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_speaks_http_2_is_spoken_to_so() {
+    let function = Upstream::echo().await;
+    for (more, version) in [("", Version::HTTP_11), ("http2 = true\n", Version::HTTP_2)] {
+        let server = Server::with(&orders(&function, more));
+        assert_eq!(server.event("evt-1", "{}").await.status, 202);
+        let calls = if version == Version::HTTP_2 { 2 } else { 1 };
+        assert_eq!(function.heard(calls).await.pop().unwrap().version, version);
+    }
 }

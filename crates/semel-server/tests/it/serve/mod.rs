@@ -1,6 +1,8 @@
 //! `semel serve`, and what goes with it.
 
 mod address;
+#[cfg(target_os = "linux")]
+mod broken;
 mod config;
 mod events;
 mod hostile;

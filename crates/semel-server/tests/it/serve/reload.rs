@@ -1,7 +1,8 @@
 //! Reading the file again.
 
 use super::support::{Server, orders, read, told};
-use crate::support::Upstream;
+use crate::support::{Proxy, Upstream};
+use std::process::Command;
 
 fn write(server: &Server, file: &str) {
     std::fs::write(server.directory.path().join("semel.toml"), file).unwrap();
@@ -44,6 +45,51 @@ async fn a_wrong_file_changes_nothing_and_the_log_says_why() {
         assert_eq!(got.status, 202, "{got:?}");
     }
     function.called(3).await;
+}
+
+/// A server that the whole network can reach.
+fn exposed(file: &str) -> Server {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("semel.toml"), file).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
+    command.args(["serve", "--config", "semel.toml", "--listen", "0.0.0.0:0", "--log", "json"]);
+    command.args(["--store", "memory:"]).current_dir(directory.path());
+    let program = Proxy::spawn(&mut command);
+    Server::of(directory, program)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_file_does_not_open_what_the_network_may_not_use() {
+    let function = Upstream::echo().await;
+    let token = "[[token]]\nname = \"ann\"\nrole = \"admin\"\nsecret = \"correct horse battery\"\n";
+    let events = "[events]\nauth = \"bearer\"\nsecret = \"staple of the horse\"\n";
+    let near = "[guard]\nallow = [\"127.0.0.1\"]\n";
+    let file = orders(&function, &format!("{near}{events}{token}"));
+    let server = exposed(&file);
+    for (n, (wrong, what)) in
+        [(format!("{near}{token}"), "/events"), (format!("{near}{events}"), "operate")].iter().enumerate()
+    {
+        write(&server, &orders(&function, wrong));
+        let told = &server.program.events("the file was read again, and nothing changed", n + 1)[n];
+        assert!(told["error"].as_str().unwrap().contains(what), "{told}");
+    }
+    assert_eq!(told(&server.event("evt-1", "{}").await), (401, "unauthorized".to_owned()));
+    write(&server, &file);
+    server.program.event("the file was read again");
+}
+
+/// Semantics 1: the operator learns at the start what a late duplicate would do.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_forgotten_too_early_is_told_at_the_start_and_at_a_reload() {
+    const TOLD: &str = "the file asks for what it cannot have";
+    let function = Upstream::echo().await;
+    let server = Server::with(&orders(&function, "retention = \"1h\"\n"));
+    let first = &server.program.events(TOLD, 1)[0]["warning"];
+    let first = first.as_str().unwrap().to_owned();
+    assert!(first.contains("remembers an event for 1h") && first.contains("again for 1d"), "{first}");
+    write(&server, &orders(&function, "retention = \"2h\"\n"));
+    let second = &server.program.events(TOLD, 2)[1]["warning"];
+    assert!(second.as_str().unwrap().contains("for 2h"), "{second}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

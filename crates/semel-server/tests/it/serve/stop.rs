@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use semel_testkit::Mount;
 
 /// Until an execution has this status.
-async fn stands(server: &Server, id: &str, status: &str) {
+pub(super) async fn stands(server: &Server, id: &str, status: &str) {
     soon(status, async { while read(&server.event(id, "{}").await)["functions"][0]["status"] != status {} })
         .await;
 }

@@ -3,6 +3,10 @@
 use super::support::{Server, orders, read, told};
 use crate::support::{Asked, Upstream, answer};
 use serde_json::json;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 const SOURCE: &str = "[[source]]\nname = \"it\"\nauth = \"none\"\nmode = \"sync\"\n";
 
@@ -39,15 +43,72 @@ async fn the_senders_own_retry_is_what_makes_it_again() {
     let server =
         Server::with(&orders(&function, &format!("retry = \"gen2\"\nbackoff = [\"0ms\"]\n{SOURCE}")));
     let failed = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
-    assert_eq!(told(&failed), (502, "function-failed".to_owned()));
+    assert_eq!(told(&failed), (503, "function-failed".to_owned()));
     assert!(failed.header("retry-after").is_some());
     function.called(2).await;
     let mut again = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
-    while again.status == 409 || again.status == 502 {
+    while again.status == 409 || again.status == 503 {
         again = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
     }
     assert_eq!(again.status, 200, "{again:?}");
     assert_eq!(function.calls(), 2);
+}
+
+/// Answers with this status at first, and with 201 ever after.
+async fn at_first(status: u16) -> Upstream {
+    let calls = Arc::new(AtomicUsize::new(0));
+    Upstream::start(move |_: Asked| {
+        let is_first = calls.fetch_add(1, Ordering::SeqCst) == 0;
+        async move { answer(if is_first { status } else { 201 }, "s3cret") }
+    })
+    .await
+}
+
+/// Retry is off unless a file says otherwise: nobody but the sender tries again.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_retry_off_the_sender_comes_again_and_the_function_is_called_again() {
+    for status in [503, 429, 500, 408] {
+        let function = at_first(status).await;
+        let server = Server::with(&orders(&function, SOURCE));
+        let failed = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+        assert_eq!(told(&failed), (status, "function-failed".to_owned()));
+        assert!(failed.header("retry-after").is_some(), "{failed:?}");
+        assert!(!failed.text().contains("s3cret"), "{failed:?}");
+        for is_duplicate in [false, true] {
+            let again = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+            assert_eq!((again.status.as_u16(), &read(&again)["duplicate"]), (200, &json!(is_duplicate)));
+        }
+        assert_eq!(function.calls(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_takes_too_long_is_one_to_come_again_for() {
+    let (function, gate) = Upstream::gated().await;
+    let server = Server::with(&orders(&function, &format!("timeout = \"1s\"\n{SOURCE}")));
+    let failed = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+    assert_eq!(told(&failed), (502, "function-failed".to_owned()));
+    assert!(failed.header("retry-after").is_some(), "{failed:?}");
+    gate.open(2);
+    let again = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+    assert_eq!(again.status, 200, "{again:?}");
+    assert_eq!(function.calls(), 2);
+}
+
+/// What is a redirect or a question for credentials is the function's to us.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_does_not_concern_the_sender_is_not_passed_on() {
+    for (status, expected) in [
+        (302, (422, "function-refused")),
+        (401, (422, "function-refused")),
+        (404, (502, "function-failed")),
+        (410, (410, "function-refused")),
+    ] {
+        let function = at_first(status).await;
+        let server = Server::with(&orders(&function, SOURCE));
+        let got = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+        assert_eq!(told(&got), (expected.0, expected.1.to_owned()), "{status}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,10 +117,24 @@ async fn what_the_function_refuses_for_good_is_refused_for_good() {
     let server = Server::with(&orders(&function, SOURCE));
     for _ in 0..2 {
         let got = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
-        assert_eq!(told(&got), (422, "function-refused".to_owned()));
+        assert_eq!(told(&got), (400, "function-refused".to_owned()));
         assert!(!got.text().contains("s3cret"), "{got:?}");
     }
     assert_eq!(function.calls(), 1);
+}
+
+/// The file is refused; the API adds functions after it was read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_is_called_in_order_is_told_of() {
+    let function = Upstream::echo().await;
+    let server = Server::with(SOURCE);
+    let written = json!({"url": format!("http://{}/", function.address), "order": "source"}).to_string();
+    let request = http::Request::put(server.program.url("/v1/functions/orders"));
+    let request = request.header("content-type", "application/json").body(super::support::full(written));
+    assert_eq!(server.send(request.unwrap()).await.status, 200);
+    let got = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+    assert_eq!(told(&got), (503, "in-order".to_owned()));
+    assert_eq!(function.calls(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
