@@ -10,6 +10,7 @@ mod cli;
 mod clients;
 mod config;
 mod demo;
+mod fuzz;
 mod hostile;
 mod keyed;
 mod logs;
