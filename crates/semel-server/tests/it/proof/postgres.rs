@@ -1,5 +1,8 @@
 //! Nodes on PostgreSQL: a real server, that is not killed.
 
+mod frozen;
+mod outage;
+
 use super::{
     kills,
     nodes::{Plan, World},
