@@ -143,7 +143,9 @@ impl Client {
         let (Some(title), Some(detail)) = (problem["title"].as_str(), problem["detail"].as_str()) else {
             return self.strange(status);
         };
-        let what = format!("{}{}", title[..1].to_lowercase(), &title[1..]);
+        let mut rest = title.chars();
+        let first: String = rest.next().into_iter().flat_map(char::to_lowercase).collect();
+        let what = first + rest.as_str();
         match status.as_u16() {
             401 => Failure::no(what).cause(detail).hint("name a token: `--token TOKEN`, or SEMEL_TOKEN"),
             403 => Failure::no(what).cause(detail).hint("use a token with another role"),

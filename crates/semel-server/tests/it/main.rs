@@ -15,6 +15,7 @@ mod hostile;
 mod keyed;
 mod logs;
 mod lost;
+mod messages;
 mod pass;
 mod proof;
 mod serve;
