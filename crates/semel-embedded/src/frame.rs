@@ -148,7 +148,7 @@ fn parse(body: &[u8]) -> Option<Frame<'_>> {
     }
 }
 
-fn checksum(salt: u32, offset: u32, bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(salt: u32, offset: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(salt.rotate_left(offset % 31) ^ offset);
     hasher.update(bytes);
     hasher.finalize()

@@ -17,6 +17,8 @@ mod error;
 mod expire;
 mod flush;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod home;
 mod hot;
 mod keep;

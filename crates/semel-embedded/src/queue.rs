@@ -15,6 +15,7 @@ mod accept;
 mod card;
 mod claim;
 mod columns;
+pub(crate) mod fuzz;
 mod index;
 mod list;
 mod purge;

@@ -105,7 +105,8 @@ impl Segment {
     /// Whether a mark behind this offset says that more than this had been durable.
     fn durable_beyond(&self, bytes: &[u8], from: u32) -> Option<u32> {
         let is_blank = |it: &[u8; ALIGNMENT]| *it == [0; ALIGNMENT];
-        let (words, _) = bytes[from as usize..].as_chunks();
+        // A file that was cut in the padding of its last frame ends before that.
+        let (words, _) = bytes.get(from as usize..)?.as_chunks();
         let candidates = words.iter().enumerate().filter(|(_, word)| !is_blank(word));
         candidates.map(|(word, _)| from as usize + word * ALIGNMENT).find_map(|offset| {
             match frame::read(&bytes[offset..], self.salt, offset as u32)? {

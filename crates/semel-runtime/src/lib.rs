@@ -6,6 +6,8 @@ pub mod control;
 pub mod deliver;
 pub mod engine;
 pub mod function;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod queue;
 
 pub use control::{Action, AuditEntry, Auditing, BulkOptions, Decided, Job, JobState, Operated, Progress};

@@ -18,6 +18,8 @@ pub mod cli;
 pub mod config;
 pub(crate) mod demo;
 pub mod exit;
+#[doc(hidden)]
+pub mod fuzz;
 mod hex;
 pub mod ingest;
 pub mod listen;

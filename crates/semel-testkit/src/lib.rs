@@ -6,6 +6,7 @@
 //! - [`duplicate`]: delivers an event to a handler in every way, and reports effects that happened twice.
 //! - [`servers`]: a place of a test's own on a real database server.
 //! - [`lambda`]: the runtime API of AWS Lambda, for functions as the platform runs them.
+//! - [`fuzz`]: a short run of fuzz entries over a kept corpus.
 //! - [`Mount`]: a small disk, to be full.
 //! - [`FaultProxy`]: a line to such a server that breaks when the test says so.
 
@@ -14,6 +15,7 @@ mod clock;
 pub mod conformance;
 #[cfg(feature = "duplicate")]
 pub mod duplicate;
+pub mod fuzz;
 mod join;
 #[cfg(feature = "lambda")]
 pub mod lambda;

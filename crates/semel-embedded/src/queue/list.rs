@@ -12,7 +12,7 @@ use super::{EmbeddedQueue, card::Code, columns, index::Index};
 use crate::{
     bucket::{Bucket, Listed},
     engine::{Engine, MOVES_MAX, Value},
-    error::{corrupt, misconfigured},
+    error::{corrupt, refused},
     lock,
 };
 use rusqlite::types::Value as Column;
@@ -37,7 +37,7 @@ const CURSOR_VERSION: u8 = 1;
 
 /// Where an execution stands in the list: later ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Place {
+pub(super) struct Place {
     accepted_at: Timestamp,
     front: u64,
 }
@@ -45,7 +45,7 @@ struct Place {
 impl Place {
     const FIRST: Self = Self { accepted_at: Timestamp::NEVER, front: u64::MAX };
 
-    fn read(cursor: &Cursor) -> Result<Self, StoreError> {
+    pub(super) fn read(cursor: &Cursor) -> Result<Self, StoreError> {
         let read = || {
             let (version, rest) = cursor.0.split_first()?;
             let (accepted_at, front) = rest.split_first_chunk::<8>()?;
@@ -55,10 +55,10 @@ impl Place {
             };
             (*version == CURSOR_VERSION).then_some(place)
         };
-        read().ok_or_else(|| misconfigured("the cursor is none of this queue's: begin without one"))
+        read().ok_or_else(|| refused("the cursor is none of this queue's: begin without one"))
     }
 
-    fn cursor(self) -> Cursor {
+    pub(super) fn cursor(self) -> Cursor {
         let mut bytes = vec![CURSOR_VERSION];
         bytes.extend(self.accepted_at.as_millis().to_be_bytes());
         bytes.extend(self.front.to_be_bytes());

@@ -5,6 +5,7 @@
 mod damage;
 mod directory;
 mod format;
+mod fuzz;
 mod kill;
 mod queue;
 mod reopen;

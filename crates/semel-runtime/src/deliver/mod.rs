@@ -27,5 +27,6 @@ pub use departure::Departure;
 pub use proxies::{Proxies, UnusableProxy};
 pub use resolve::{ADDRESSES_MAX, LOOKUPS_MAX, Resolve, SystemResolver};
 pub use retry_after::RETRY_AFTER_MAX;
+pub(crate) use retry_after::retry_after;
 pub use trouble::{Cause, DETAIL_BYTES_MAX, Trouble};
 pub use verdict::{ERROR_BODY_BYTES_MAX, Preset, UnknownPreset, Verdict, verdict};

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 pub const RETRY_AFTER_MAX: Duration = Duration::from_hours(7 * 24);
 
 /// How long a target asks to be left alone: seconds, or until a date. `None` if it cannot be read.
-pub(super) fn retry_after(value: &HeaderValue, now: Timestamp) -> Option<Duration> {
+pub(crate) fn retry_after(value: &HeaderValue, now: Timestamp) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     let delay = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // More digits than a number has is a long time.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod engine;
+mod fuzz;
 mod queue;
 mod sim;
 mod support;

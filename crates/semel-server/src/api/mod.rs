@@ -14,6 +14,7 @@ mod desk;
 mod door;
 mod executions;
 mod functions;
+pub(crate) mod fuzz;
 mod jobs;
 mod next;
 mod openapi;

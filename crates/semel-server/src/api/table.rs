@@ -162,7 +162,7 @@ fn read<Q: Shape + DeserializeOwned, B: DeserializeOwned>(raw: Raw) -> Result<As
 }
 
 /// A query, read as the object that its shape describes.
-fn read_query<Q: Shape + DeserializeOwned>(text: &str) -> Result<Q, Trouble> {
+pub(super) fn read_query<Q: Shape + DeserializeOwned>(text: &str) -> Result<Q, Trouble> {
     let pairs = pairs(text).ok_or(problems::BAD_REQUEST)?;
     let mut book = Schemas::default();
     let schema = Q::schema(&mut book);
@@ -204,7 +204,7 @@ fn kind(schema: &Value) -> Option<&str> {
 }
 
 /// The pairs of a query; `None` if it cannot be read.
-fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+pub(super) fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     if text.len() > QUERY_BYTES_MAX {
         return None;
     }

@@ -31,6 +31,9 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
     if head.len() > limits.head_bytes_max {
         return Err(Problem::HEADERS_TOO_LARGE);
     }
+    if has_long_line(head, limits) {
+        return Err(Problem::URI_TOO_LONG);
+    }
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut request = Request::new(&mut []);
     match request.parse_with_uninit_headers(head, &mut headers) {
@@ -49,6 +52,12 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
         return Err(BAD_REQUEST);
     }
     framing(request.headers, request.version == Some(1)).ok_or(BAD_REQUEST)
+}
+
+/// Whether the first line is longer than any may be: a method and a version stand beside the target.
+pub(super) fn has_long_line(head: &[u8], limits: &Limits) -> bool {
+    let line_max = limits.uri_bytes_max + 64;
+    head.len() > line_max && !head[..line_max].contains(&b'\n')
 }
 
 fn is_target(target: &str) -> bool {

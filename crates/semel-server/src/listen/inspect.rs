@@ -9,7 +9,7 @@
 
 use super::{
     Limits,
-    head::{Framing, check},
+    head::{Framing, check, has_long_line},
 };
 use crate::problem::{BAD_REQUEST, Problem};
 use semel_core::sabotage;
@@ -181,9 +181,7 @@ impl Inspector {
 
     /// A head that goes on, if it may.
     fn partial(&self) -> Result<(), Problem> {
-        // A method and a version stand beside the target.
-        let line_max = self.limits.uri_bytes_max + 64;
-        if self.head.len() > line_max && !self.head[..line_max].contains(&b'\n') {
+        if has_long_line(&self.head, &self.limits) {
             return Err(Problem::URI_TOO_LONG);
         }
         if self.head.len() > self.limits.head_bytes_max { Err(Problem::HEADERS_TOO_LARGE) } else { Ok(()) }
@@ -214,6 +212,8 @@ impl Inspector {
         }
         let size = *size;
         match self.line.scan(&bytes[used..])? {
+            // As long as it is when its last byte is still to come.
+            Scanned::Ended { length, .. } if length >= CHUNK_LINE_BYTES_MAX => Err(BAD_REQUEST),
             Scanned::Ended { used: line, .. } => {
                 self.state =
                     if size == 0 { State::Trailers { bytes: 0 } } else { State::Chunk { left: size } };

@@ -17,6 +17,7 @@
 
 mod accept;
 mod connection;
+pub(crate) mod fuzz;
 mod head;
 mod inspect;
 mod io;

@@ -5,6 +5,7 @@ mod control;
 mod crowd;
 mod dead_letters;
 mod delivery;
+mod fairness;
 mod here;
 mod lost;
 mod report;

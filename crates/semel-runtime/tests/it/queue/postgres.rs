@@ -1,5 +1,6 @@
 //! The queue in PostgreSQL, against a real server.
 
+mod bloat;
 mod broken_line;
 mod crowds;
 mod hints;

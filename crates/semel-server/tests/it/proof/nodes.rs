@@ -134,7 +134,8 @@ impl World {
         self.nodes[number].program = Some(program);
     }
 
-    fn address(&self) -> SocketAddr {
+    /// Where the first node is.
+    pub(super) fn address(&self) -> SocketAddr {
         self.nodes[0].program.as_ref().expect("it runs").address
     }
 
