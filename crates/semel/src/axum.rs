@@ -98,7 +98,8 @@ fn meaning(error: &Error) -> (Problem, Verdict) {
         Class::Fatal => (Problem::INTERNAL, Verdict::Kept),
         Class::NotOurs => (Problem::INTERNAL, Verdict::Lost),
         Class::Retryable if matches!(error.kind(), ErrorKind::Store | ErrorKind::Unconfirmed) => {
-            (Problem::STORE, Verdict::Released)
+            // The handler was at work: what it did before is done, and nobody may take it for nothing.
+            (Problem::INTERRUPTED, Verdict::Released)
         }
         Class::Retryable => (Problem::INTERNAL, Verdict::Released),
     }

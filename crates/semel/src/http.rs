@@ -35,6 +35,7 @@
 //! | nobody knows whether it was done | 409 [`outcome-unknown`](problems::outcome_unknown) |
 //! | too many new keys | 429 [`quota`](problems::quota), with `Retry-After` |
 //! | the store cannot be reached, so nothing was done | 503 [`store`](problems::store), with `Retry-After` |
+//! | begun, and stopped because the store did not renew its lease in time | 503 [`interrupted`](problems::interrupted), with `Retry-After` |
 //! | done, and the store did not confirm it | 503 [`outcome-unconfirmed`](problems::outcome_unconfirmed), with `Retry-After` |
 //! | the handler panicked, or was superseded | 500 [`internal`](problems::internal) |
 //!

@@ -199,7 +199,9 @@ impl Settings {
     /// What the client is told of an error of ours.
     fn told_of<R: http_body::Body>(&self, error: &Error) -> Response<Body<R>> {
         let problem = match error.kind() {
-            ErrorKind::Store | ErrorKind::Contended | ErrorKind::Lapsed => Problem::STORE,
+            ErrorKind::Store | ErrorKind::Contended => Problem::STORE,
+            // The service was at work when it was stopped: what it had done by then is done.
+            ErrorKind::Lapsed => Problem::INTERRUPTED,
             ErrorKind::Unconfirmed => Problem::OUTCOME_UNCONFIRMED,
             _ => return self.refused(Problem::INTERNAL),
         };

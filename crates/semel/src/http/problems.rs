@@ -60,6 +60,9 @@ problems! {
     outcome_unconfirmed OUTCOME_UNCONFIRMED SERVICE_UNAVAILABLE "outcome-unconfirmed":
         "The outcome is not confirmed",
         "The request was carried out, but this could not be recorded. Send it again later, with the same key, to learn what came of it.";
+    interrupted INTERRUPTED SERVICE_UNAVAILABLE "interrupted":
+        "The request was interrupted",
+        "The request was begun, and interrupted before its outcome was known. Send it again later, with the same key: with a new one it might be done twice.";
     request_incomplete REQUEST_INCOMPLETE BAD_REQUEST "request-incomplete":
         "The request ended early",
         "The body of the request could not be read to its end. Send it again, with the same key.";

@@ -246,7 +246,9 @@ impl Function<'_, Api> {
             ErrorKind::Mismatch => (Problem::MISMATCH, None),
             ErrorKind::NotKept | ErrorKind::Expired => (Problem::RESPONSE_NOT_RETAINED, None),
             ErrorKind::OutcomeUnknown => (Problem::OUTCOME_UNKNOWN, None),
-            ErrorKind::Store | ErrorKind::Contended | ErrorKind::Lapsed => (Problem::STORE, Some(STORE_WAIT)),
+            ErrorKind::Store | ErrorKind::Contended => (Problem::STORE, Some(STORE_WAIT)),
+            // The handler was at work when it was stopped: what it had done by then is done.
+            ErrorKind::Lapsed => (Problem::INTERRUPTED, Some(STORE_WAIT)),
             ErrorKind::Unconfirmed => (Problem::OUTCOME_UNCONFIRMED, Some(STORE_WAIT)),
             ErrorKind::KeyRequired
             | ErrorKind::InvalidKey
