@@ -8,7 +8,7 @@
 //! This is stricter than the standard demands: a client that cannot keep to it is asking for trouble.
 
 use super::Limits;
-use crate::problem::{BAD_REQUEST, Problem};
+use crate::problem::Problem;
 use http::Uri;
 use httparse::{Header, Request, Status};
 use std::mem::MaybeUninit;
@@ -36,7 +36,7 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
     match request.parse_with_uninit_headers(head, &mut headers) {
         Ok(Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => return Err(Problem::HEADERS_TOO_LARGE),
-        Ok(Status::Partial) | Err(_) => return Err(BAD_REQUEST),
+        Ok(Status::Partial) | Err(_) => return Err(Problem::BAD_REQUEST),
     }
     let target = request.path.unwrap_or_default();
     if target.len() > limits.uri_bytes_max {
@@ -46,9 +46,9 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
         return Err(Problem::HEADERS_TOO_LARGE);
     }
     if !is_target(target) {
-        return Err(BAD_REQUEST);
+        return Err(Problem::BAD_REQUEST);
     }
-    framing(request.headers, request.version == Some(1)).ok_or(BAD_REQUEST)
+    framing(request.headers, request.version == Some(1)).ok_or(Problem::BAD_REQUEST)
 }
 
 fn is_target(target: &str) -> bool {
@@ -122,9 +122,9 @@ mod tests {
             "no colon\r\n",
             ": nameless\r\n",
         ] {
-            check(&with(headers), Err(BAD_REQUEST));
+            check(&with(headers), Err(Problem::BAD_REQUEST));
         }
-        check("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(BAD_REQUEST));
+        check("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(Problem::BAD_REQUEST));
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             "GET /\u{7f} HTTP/1.1\r\n\r\n",
             "\u{16}\u{3}\u{1}\r\n\r\n",
         ] {
-            check(head, Err(BAD_REQUEST));
+            check(head, Err(Problem::BAD_REQUEST));
         }
     }
 

@@ -10,10 +10,7 @@ use super::{
     pattern::canonical,
     routes::{Route, Routes},
 };
-use crate::{
-    listen::Connection,
-    problem::{BAD_REQUEST, BUSY},
-};
+use crate::listen::Connection;
 use http::{Request, Response};
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
@@ -96,7 +93,7 @@ impl Inside {
             return Entry::answered(entry, response, None);
         }
         if found.is_err() {
-            return Entry::answered(entry, BAD_REQUEST.response(&self.problems), None);
+            return Entry::answered(entry, Problem::BAD_REQUEST.response(&self.problems), None);
         }
         let route = self.routes.find(&path);
         let response = self.routed(route, request, &exchange).await;
@@ -118,7 +115,7 @@ impl Inside {
         let room = match route.buffered(&request) {
             None => None,
             Some(bytes) => match self.memory.take(bytes).await {
-                None => return BUSY.response_after(&self.problems, ROOM_WAIT),
+                None => return Problem::BUSY.response_after(&self.problems, ROOM_WAIT),
                 room => room,
             },
         };
