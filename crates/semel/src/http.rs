@@ -96,7 +96,7 @@ pub use quota::{CALLERS_MAX, Quota};
 pub use service::{HttpResponse, Idempotency, ResponseFuture};
 #[cfg(feature = "axum")]
 pub(crate) use verdict::Doubt;
-pub use verdict::{Answered, Verdict};
+pub use verdict::{Answered, InDoubt, Verdict};
 
 use ::http::HeaderName;
 

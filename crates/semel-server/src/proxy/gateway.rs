@@ -8,6 +8,7 @@ use super::{
     headers::strip_own,
     health::Health,
     pattern::canonical,
+    resolve::Doubts,
     routes::{Route, Routes},
 };
 use crate::listen::Connection;
@@ -16,7 +17,7 @@ use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
 use semel::{
     BoxFuture,
-    http::{Body, Problem, ProblemBase},
+    http::{Body, InDoubt, Problem, ProblemBase},
 };
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
@@ -40,6 +41,7 @@ pub(super) struct Inside {
     pub(super) body_limits: BodyLimits,
     pub(super) problems: ProblemBase,
     pub(super) memory: Memory,
+    pub(super) doubts: Doubts,
 }
 
 /// The memory that requests with keys share.
@@ -96,7 +98,10 @@ impl Inside {
             return Entry::answered(entry, Problem::BAD_REQUEST.response(&self.problems), None);
         }
         let route = self.routes.find(&path);
-        let response = self.routed(route, request, &exchange).await;
+        let mut response = self.routed(route, request, &exchange).await;
+        if let Some(InDoubt(key)) = response.extensions_mut().remove() {
+            self.doubts.told(key, route.name());
+        }
         Entry::answered(entry, response, route.name())
     }
 

@@ -6,7 +6,8 @@
 //! 3. What the upstream may have got, and did not answer, is not sent again while its lease stands, also if this process
 //!    was killed meanwhile.
 //! 4. Health and readiness are answered below [`RESERVED`].
-//! 5. What the proxy itself says is a problem document.
+//! 5. A request whose outcome is unknown is resolved by an operator, on an address that clients do not reach.
+//! 6. What the proxy itself says is a problem document.
 //!
 //! It does not end TLS, balance load, cache, compress, or change bodies.
 
@@ -18,6 +19,7 @@ mod gateway;
 mod headers;
 mod health;
 pub(crate) mod pattern;
+mod resolve;
 mod routes;
 mod start;
 mod tunnel;
@@ -25,4 +27,5 @@ mod upstream;
 
 pub use health::{FRESH, RESERVED};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern};
+pub use resolve::DOUBTS_MAX;
 pub use start::{Proxy, run};

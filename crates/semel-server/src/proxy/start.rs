@@ -10,6 +10,7 @@ use super::{
     gateway::{Gateway, Inside, Memory},
     health::Health,
     pattern::canonical,
+    resolve::{self, Doubts},
     routes::Routes,
     upstream::upstream,
 };
@@ -198,6 +199,7 @@ fn gateway(settings: &ProxySettings, once: &Once, stop: &Stop) -> Result<Gateway
         },
         problems: problems(settings),
         memory: Memory::new(settings.limits.buffer_bytes_max),
+        doubts: Doubts::default(),
     })))
 }
 
@@ -214,7 +216,10 @@ impl Service<Request<Incoming>> for Admin {
         let inside = Arc::clone(&self.0);
         Box::pin(async move {
             let path = canonical(request.uri().path()).into_owned();
-            Ok(inside.health.answer(request.method(), &path).await)
+            Ok(match path.as_str() {
+                resolve::PATH => inside.resolve(request).await,
+                _ => inside.health.answer(request.method(), &path).await,
+            })
         })
     }
 }

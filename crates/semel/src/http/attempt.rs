@@ -16,7 +16,7 @@ use super::{
     route::{Named, path_and_query, route_of},
     service::{BodyOf, HttpResponse},
     stored::{self, KeptResponse},
-    verdict::{Doubt, Verdict},
+    verdict::{Doubt, InDoubt, Verdict},
 };
 use crate::{
     begin::{Begin, How, Replay},
@@ -216,7 +216,11 @@ impl Settings {
                 Err(problem) => self.refused(problem),
             },
             Begin::Failed(failure) if failure.reason() == Reason::OutcomeUnknown => {
-                self.refused(Problem::OUTCOME_UNKNOWN)
+                let mut response = self.refused(Problem::OUTCOME_UNKNOWN);
+                if self.marks_answers {
+                    response.extensions_mut().insert(InDoubt(failure.key().clone()));
+                }
+                response
             }
             Begin::Busy { until, .. } => {
                 let left = until.since(self.once.driver.clock.now());

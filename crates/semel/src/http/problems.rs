@@ -108,6 +108,18 @@ problems! {
     not_found NOT_FOUND NOT_FOUND "not-found":
         "There is no such address",
         "The proxy has nothing at this address.";
+    operator_only OPERATOR_ONLY FORBIDDEN "operator-only":
+        "Only an operator may ask for this",
+        "This is for programs on the machine that the proxy runs on, which call it by its address or `localhost`.";
+    media_type MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "media-type":
+        "The media type is not read here",
+        "What is sent here must be `application/json`, and say so.";
+    no_record NO_RECORD NOT_FOUND "no-record":
+        "There is no such record",
+        "No request is recorded under what was named.";
+    not_in_doubt NOT_IN_DOUBT CONFLICT "not-in-doubt":
+        "The outcome is not in doubt",
+        "Only a request whose outcome is unknown can be resolved, and this one's is not.";
     not_implemented NOT_IMPLEMENTED NOT_IMPLEMENTED "not-implemented":
         "The request asks for what is not supported",
         "The proxy does not support what the request asks for.";

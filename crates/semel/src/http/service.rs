@@ -86,7 +86,7 @@ where
 }
 
 /// What becomes of a request, by its head alone.
-enum Admission {
+pub(super) enum Admission {
     /// It is none of the layer's business.
     Pass,
     /// It is refused.
@@ -96,7 +96,7 @@ enum Admission {
 }
 
 /// Decides by a request's head.
-fn admit(settings: &Settings, parts: &Parts) -> Admission {
+pub(super) fn admit(settings: &Settings, parts: &Parts) -> Admission {
     if !settings.methods.contains(&parts.method) {
         return Admission::Pass;
     }

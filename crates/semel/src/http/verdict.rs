@@ -7,7 +7,7 @@
 //! 4. A stream is not kept: one never knows whether it ends.
 
 use ::http::{HeaderMap, HeaderName, StatusCode, header::CONTENT_TYPE, response::Parts};
-use semel_core::sabotage;
+use semel_core::{key::Key, sabotage};
 
 /// What a response means for its call, in the service's own words: put among the extensions of the response, it goes
 /// before what the status says. The layer takes it out.
@@ -33,6 +33,11 @@ pub enum Verdict {
 /// What is in doubt, beside [`Verdict::Unknown`]: kept with the record, for whoever resolves it.
 #[derive(Clone)]
 pub(crate) struct Doubt(pub(crate) String);
+
+/// The record of a request whose outcome is unknown: put among the extensions of the response that says so, for logs and
+/// for whoever resolves it, if [`mark_answers`](super::IdempotencyLayer::mark_answers) asked for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InDoubt(pub Key);
 
 /// How a request with a key was answered: put among the extensions of the response, for access logs, if
 /// [`mark_answers`](super::IdempotencyLayer::mark_answers) asked for it.
