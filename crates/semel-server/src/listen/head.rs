@@ -3,13 +3,13 @@
 //! 1. Lines end with CR LF; no line is folded.
 //! 2. A body has one length: one `Content-Length` of digits, or `Transfer-Encoding: chunked` and nothing else, which
 //!    HTTP/1.0 does not know. Both, two of one, or another encoding are refused.
-//! 3. The head, its target and its headers are limited.
+//! 3. The head, its target and its headers are limited, in HTTP/2 too.
 //!
 //! This is stricter than the standard demands: a client that cannot keep to it is asking for trouble.
 
 use super::Limits;
 use crate::problem::Problem;
-use http::Uri;
+use http::{Uri, header::COOKIE};
 use httparse::{Header, Request, Status};
 use std::mem::MaybeUninit;
 
@@ -49,6 +49,20 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
         return Err(Problem::BAD_REQUEST);
     }
     framing(request.headers, request.version == Some(1)).ok_or(Problem::BAD_REQUEST)
+}
+
+/// Why a request that was read already is too much, if it is: heads of HTTP/2 are limited as a whole while they are read, and
+/// here as those of HTTP/1 are.
+pub(super) fn check_read<B>(request: &http::Request<B>, limits: &Limits) -> Option<Problem> {
+    let target = request.uri().path_and_query().map_or(0, |it| it.as_str().len());
+    if target > limits.uri_bytes_max {
+        return Some(Problem::URI_TOO_LONG);
+    }
+    let headers = request.headers();
+    // One `Cookie` may come in many pieces.
+    let crumbs = headers.get_all(COOKIE).iter().count();
+    let count = headers.len() - crumbs.saturating_sub(1);
+    (count > limits.headers_max).then_some(Problem::HEADERS_TOO_LARGE)
 }
 
 fn is_target(target: &str) -> bool {

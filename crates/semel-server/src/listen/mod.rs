@@ -5,7 +5,7 @@
 //! 2. HTTP/1.1, and HTTP/2 by prior knowledge, on one port: the first bytes tell.
 //! 3. Heads of HTTP/1 are inspected before anything else reads them: what two programs could read differently (a bare
 //!    line feed, two lengths, a length and an encoding, an encoding that nobody knows, a folded line) is refused, and
-//!    the connection closed. So are heads that are too large or too many.
+//!    the connection closed. So are heads that are too large or too many; in HTTP/2 only the request is refused.
 //! 4. There is a limit to all connections, and to those of one address. At the first, nobody is accepted until one ends;
 //!    at the second, the new one is closed. Running out of file descriptors pauses the accepting, and ends nothing.
 //! 5. When it is told to stop, it accepts no more, lets what is under way finish, and ends.

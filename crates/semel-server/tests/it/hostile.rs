@@ -127,6 +127,27 @@ async fn heads_are_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn heads_of_http2_are_limited_too() {
+    let upstream = Upstream::echo().await;
+    let proxy = Proxy::with(upstream.address, "[proxy.limits]\nheaders_max = 20\nuri_bytes_max = \"1KiB\"\n");
+    let client = Client::http2();
+    let send = async |path: String, name: &'static str, count: usize| {
+        let mut request = Request::get(proxy.url(&path));
+        for n in 0..count {
+            request = request.header(name, format!("a={n}"));
+        }
+        client.send(request.body(Full::default().boxed()).unwrap()).await
+    };
+    let long = send(format!("/{}", "a".repeat(1024)), "x", 1).await;
+    assert_eq!((long.status.as_u16(), long.problem().as_str()), (414, "uri-too-long"));
+    let many = send("/".to_owned(), "x", 21).await;
+    assert_eq!((many.status.as_u16(), many.problem().as_str()), (431, "headers-too-large"));
+    assert_eq!(upstream.calls(), 0);
+    assert_eq!(send(format!("/{}", "a".repeat(1023)), "x", 15).await.status, 200);
+    assert_eq!(send("/".to_owned(), "cookie", 50).await.status, 200, "a cookie in many pieces is one header");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bodies_are_limited() {
     let upstream = Upstream::echo().await;
     let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbody_bytes_max = \"1KiB\"\n");
