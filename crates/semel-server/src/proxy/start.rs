@@ -2,7 +2,8 @@
 //!
 //! 1. The store is opened and asked what it promises, then the addresses are bound; only then anybody is let in.
 //! 2. SIGTERM and SIGINT stop it: nobody is accepted any more, what is under way is finished within `shutdown`, and the
-//!    process ends with 0. A second signal ends it at once.
+//!    process ends with 0. A second signal ends it at once. The address of health and readiness, if it is one of its own, is
+//!    answered until all of that is done, so that a load balancer sees why.
 
 use super::{
     body::BodyLimits,
@@ -23,7 +24,13 @@ use crate::{
 use http::{Request, Response};
 use hyper::{body::Incoming, service::Service};
 use semel::{BoxFuture, Once, cleanup::Cleanup, http::ProblemBase};
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{
     net::{TcpListener, TcpSocket},
     signal::unix::SignalKind,
@@ -35,6 +42,9 @@ const INTERRUPTED: i32 = 130;
 
 /// Most connections that wait to be accepted; a crowd that comes at once is more than the usual thousand.
 const BACKLOG_MAX: u32 = 4096;
+
+/// How long those who ask for health may take when everything else has ended.
+const ADMIN_END_MAX: Duration = Duration::from_secs(1);
 
 /// A proxy that is ready to let clients in.
 pub struct Proxy {
@@ -119,10 +129,11 @@ impl Proxy {
             let networks = if exempt { settings.trusted_proxies.clone() } else { Vec::new() };
             (settings.limits.listen.clone(), networks)
         };
+        let (admin_stopper, admin_stop) = listen::stop();
         let admin = admin.map(|listener| {
             let (limits, exempt) = door(false);
             let door = Door::new(Admin(Arc::clone(&gateway.0)), limits, exempt, problems(&settings));
-            tokio::spawn(listen::serve(listener, Arc::new(door), stop.clone(), patience))
+            tokio::spawn(listen::serve(listener, Arc::new(door), admin_stop, ADMIN_END_MAX))
         });
         let (limits, exempt) = door(true);
         let door = Arc::new(Door::new(gateway.clone(), limits, exempt, problems(&settings)));
@@ -135,8 +146,11 @@ impl Proxy {
         // Those whose clients have gone, too.
         let left = patience.saturating_sub(since.elapsed());
         let all_recorded = tokio::time::timeout(left, gateway.0.routes.idle()).await.is_ok();
+        // Last of all: until here, whoever asks is told that it is stopping.
+        admin_stopper.stop();
         if let Some(admin) = admin {
-            admin.abort();
+            // It does not panic; and if it did, everything else has ended.
+            let _ = admin.await;
         }
         cleanup.stop().await;
         drop(stopper);
