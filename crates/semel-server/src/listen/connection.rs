@@ -35,6 +35,7 @@ use tokio::{
     net::TcpStream,
     time::{sleep_until, timeout},
 };
+use tracing::info;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -94,7 +95,7 @@ pub(super) async fn run<S, B>(
                 })
                 .await;
             if let Some(parts) = serving.into_parts() {
-                end(parts.io.into_inner(), overdue, &watch, &door.problems).await;
+                end(parts.io.into_inner(), overdue, &watch, peer, &door.problems).await;
             }
         }
     }
@@ -186,7 +187,13 @@ impl Driven<'_> {
 }
 
 /// Tells the client why, if nothing else is being said, and lets it read that.
-async fn end(io: Inspected, overdue: Option<Overdue>, watch: &Watch, problems: &ProblemBase) {
+async fn end(
+    io: Inspected,
+    overdue: Option<Overdue>,
+    watch: &Watch,
+    peer: SocketAddr,
+    problems: &ProblemBase,
+) {
     let refused = io.refused().or(match overdue {
         Some(Overdue::Head) => Some(Problem::REQUEST_TIMEOUT),
         Some(Overdue::Idle | Overdue::Write) | None => None,
@@ -195,6 +202,7 @@ async fn end(io: Inspected, overdue: Option<Overdue>, watch: &Watch, problems: &
     let mut stream = io.into_stream();
     match refused {
         Some(problem) if is_idle => {
+            log_refused(&problem, peer);
             let answer = to_http1(&problem, problems);
             let told = timeout(LINGER_MAX, async {
                 stream.write_all(&answer).await?;
@@ -208,6 +216,12 @@ async fn end(io: Inspected, overdue: Option<Overdue>, watch: &Watch, problems: &
         None if is_in_body && overdue.is_none() => linger(&mut stream).await,
         Some(_) | None => {}
     }
+}
+
+/// A head that was refused is in the log, too; of what it says, nothing is.
+fn log_refused(problem: &Problem, peer: SocketAddr) {
+    let (status, slug) = (problem.status().as_u16(), problem.slug());
+    info!(target: "semel_server::access", status, problem = slug, peer = %peer.ip(), "request refused");
 }
 
 /// Throws away what still comes, for a while.
@@ -243,8 +257,9 @@ struct Heads {
 
 impl Heads {
     /// What the client is told instead of an answer, if its head is too much.
-    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<Bytes>> {
+    fn refuse(&self, request: &Request<Incoming>, peer: SocketAddr) -> Option<Response<Bytes>> {
         let problem = head::check_read(request, &self.limits)?;
+        log_refused(&problem, peer);
         let mut response = Response::new(problem.json(&self.problems));
         *response.status_mut() = problem.status();
         let headers = response.headers_mut();
@@ -266,7 +281,7 @@ where
         let in_flight = Some(self.connection.begin());
         request.extensions_mut().insert(self.connection.clone());
         let is_http1 = request.version() <= Version::HTTP_11;
-        let refused = if is_http1 { None } else { self.heads.refuse(&request) };
+        let refused = if is_http1 { None } else { self.heads.refuse(&request, self.connection.peer()) };
         let answer = refused.is_none().then(|| self.inner.call(request));
         TrackedFuture { answer, refused, in_flight, is_http1 }
     }

@@ -10,7 +10,7 @@
 //!    at the second, the new one is closed. Running out of file descriptors pauses the accepting, and ends nothing.
 //! 5. When it is told to stop, it accepts no more, lets what is under way finish, and ends.
 //! 6. Whatever is refused before a request can be read is told as a problem document, and the connection then closed in
-//!    a way that lets the client read it.
+//!    a way that lets the client read it. The log has an event of it.
 //!
 //! It does not encrypt: TLS ends before it, in a load balancer or a sidecar. It does not read bodies: whoever takes the
 //! request does, and limits them.

@@ -84,7 +84,7 @@ impl Inside {
             request.extensions().get::<Connection>().expect("the listener puts it there").clone();
         let named = found.clone().ok().flatten();
         let exchange = Arc::new(Exchange::new(connection, named, request.version()));
-        let entry = Entry::begin(&request, &exchange);
+        let mut entry = Entry::begin(&request, &exchange);
         let path = canonical(request.uri().path()).into_owned();
         if Health::is_reserved(&path) {
             let response = if self.has_admin {
@@ -92,17 +92,18 @@ impl Inside {
             } else {
                 self.health.answer(request.method(), &path).await
             };
-            return Entry::answered(entry, response, None);
+            return entry.answered(response);
         }
         if found.is_err() {
-            return Entry::answered(entry, Problem::BAD_REQUEST.response(&self.problems), None);
+            return entry.answered(Problem::BAD_REQUEST.response(&self.problems));
         }
         let route = self.routes.find(&path);
+        entry.routed(route.name());
         let mut response = self.routed(route, request, &exchange).await;
         if let Some(InDoubt(key)) = response.extensions_mut().remove() {
             self.doubts.told(key, route.name());
         }
-        Entry::answered(entry, response, route.name())
+        entry.answered(response)
     }
 
     async fn routed(
