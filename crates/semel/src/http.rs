@@ -91,12 +91,14 @@ pub use headers::REPLAY_HEADERS;
 pub use key::KEY_BYTES_MAX;
 pub use layer::{IdempotencyLayer, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, RESPONSE_WAIT_MAX};
 pub use lent::CallLease;
+#[cfg(any(feature = "axum", feature = "lambda"))]
+pub(crate) use problem::STORE_WAIT;
 pub use problem::{BodyRefused, Problem, ProblemBase, RETRY_AFTER_SECS_MAX};
 pub use quota::{CALLERS_MAX, Quota};
 pub use service::{HttpResponse, Idempotency, ResponseFuture};
-#[cfg(feature = "axum")]
-pub(crate) use verdict::Doubt;
 pub use verdict::{Answered, InDoubt, Verdict};
+#[cfg(feature = "axum")]
+pub(crate) use {problem::Told, verdict::Doubt};
 
 use ::http::HeaderName;
 

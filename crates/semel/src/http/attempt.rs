@@ -11,6 +11,7 @@ use super::{
     caller::CallerId,
     fingerprint::{Asked, fingerprint},
     layer::{CallSettings, Settings},
+    problem::STORE_WAIT,
     quota::{Counted, UsedUp},
     response::Made,
     route::{Named, path_and_query, route_of},
@@ -34,11 +35,9 @@ use semel_core::{
     key::{Key, PartRef},
     record::Reason,
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tower_service::Service;
 
-/// How long a client is told to wait when the store cannot be reached.
-const STORE_WAIT: Duration = Duration::from_secs(5);
 /// Room for the kept headers of a response, beside its body.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -249,7 +248,7 @@ impl Settings {
         let is_head = attempt.parts.method == Method::HEAD;
         let kept_open = CallLease::put(lent, self, is_head, &mut attempt.parts.extensions);
         let work = async {
-            let sorted = self.sorted(call(attempt).await.map(HttpResponse::into_response));
+            let sorted = self.sorted(call(attempt).await.map(HttpResponse::into_response), is_head);
             drop(kept_open);
             self.made(sorted, is_head, &lender).await
         };

@@ -14,6 +14,14 @@ use std::{fmt, sync::Arc, time::Duration};
 /// Longest time that a client is told to wait for, in seconds.
 pub const RETRY_AFTER_SECS_MAX: u64 = 60;
 
+/// How long a client is told to wait when the store cannot be reached.
+pub(crate) const STORE_WAIT: Duration = Duration::from_secs(5);
+
+/// A problem that the service itself answered with, among the extensions of its response: the layer above it says where its
+/// page is, as for its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Told(pub(crate) Problem);
+
 /// Why a request was not answered by the service.
 ///
 /// ```

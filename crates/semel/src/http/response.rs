@@ -3,15 +3,17 @@
 //! 1. What is not kept is not read: it passes.
 //! 2. What is kept is read up to the limits of size and time. What goes beyond them is handed on as far as it was read,
 //!    followed by the rest, and is recorded without its body.
-//! 3. The call ends when the lease that was lent is back.
+//! 3. A problem that the service itself answered with names the layer's own page.
+//! 4. The call ends when the lease that was lent is back.
 
 use super::{
-    Body, Problem,
+    Body, Problem, ProblemBase,
     body::Partly,
     buffer::{Ended, Gather},
     headers::strip_own,
     layer::Settings,
     lent::InTransaction,
+    problem::Told,
     stored::{self, NotKept},
     verdict::{Verdict, is_stream, verdict},
 };
@@ -20,7 +22,11 @@ use crate::{
     race::{Within, boxed, within_time},
     service::Lender,
 };
-use ::http::{Response, response::Parts};
+use ::http::{
+    Response,
+    header::{CONTENT_ENCODING, CONTENT_LENGTH},
+    response::Parts,
+};
 use bytes::Bytes;
 use semel_core::sabotage;
 
@@ -115,7 +121,7 @@ impl Settings {
     }
 
     /// Decides by the head of an answer whether its body has to be read.
-    pub(super) fn sorted<R, E>(&self, answer: Result<Response<R>, E>) -> Sorted<'_, R, E>
+    pub(super) fn sorted<R, E>(&self, answer: Result<Response<R>, E>, is_head: bool) -> Sorted<'_, R, E>
     where
         R: http_body::Body<Data = Bytes>,
     {
@@ -128,6 +134,15 @@ impl Settings {
         if parts.extensions.remove::<InTransaction>().is_some() {
             return Sorted::Passes(Made::InTransaction(passed(parts, body)));
         }
+        if let Some(said) = self.reworded(&mut parts) {
+            let verdict = verdict(&mut parts, self.stores_errors);
+            let stored = stored::encode(&parts, &self.kept, is_head, &said, None);
+            let response = Response::from_parts(parts, Body::from(said));
+            return Sorted::Passes(match verdict {
+                Verdict::Kept => Made::Kept { response, stored },
+                Verdict::Released | Verdict::Lost | Verdict::Unknown => Made::Ended { response, verdict },
+            });
+        }
         match verdict(&mut parts, self.stores_errors) {
             Verdict::Kept if is_stream(&parts) => {
                 let stored = stored::encode_not_kept(parts.status, NotKept::Stream);
@@ -138,6 +153,17 @@ impl Settings {
                 Sorted::Passes(Made::Ended { response: passed(parts, body), verdict })
             }
         }
+    }
+
+    /// The body of a problem that the service answered with, whose page is where this layer says; nothing of any other
+    /// response, and where it would say the same.
+    pub(super) fn reworded(&self, parts: &mut Parts) -> Option<Bytes> {
+        let Told(problem) = parts.extensions.remove()?;
+        if self.problems == ProblemBase::default() || parts.headers.contains_key(CONTENT_ENCODING) {
+            return None;
+        }
+        parts.headers.remove(CONTENT_LENGTH);
+        Some(problem.json(&self.problems))
     }
 
     /// Reads a body up to the limits.

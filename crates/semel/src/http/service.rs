@@ -168,7 +168,10 @@ where
                 StateProjection::Passed { future } => {
                     let mut response = ready!(future.poll(context))?.into_response();
                     strip_own(response.headers_mut());
-                    return Poll::Ready(Ok(response.map(Body::pass)));
+                    let (mut parts, body) = response.into_parts();
+                    let said = this.settings.reworded(&mut parts);
+                    let body = said.map_or_else(|| Body::pass(body), Body::from);
+                    return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
                 StateProjection::Refused { problem } => {
                     return Poll::Ready(Ok(this.settings.refused(*problem)));

@@ -30,8 +30,8 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     http::{
-        Asked, Caller, CallerId, HeaderList, Problem, ProblemBase, REPLAY_HEADERS, fingerprint, is_retryable,
-        key_of, part_of,
+        Asked, Caller, CallerId, HeaderList, Problem, ProblemBase, REPLAY_HEADERS, STORE_WAIT, fingerprint,
+        is_retryable, key_of, part_of,
     },
     once::Once,
 };
@@ -40,9 +40,6 @@ use lambda_runtime::LambdaEvent;
 use semel_core::{key::Part, sabotage};
 use serde_json::value::RawValue;
 use std::time::Duration;
-
-/// How long a client is told to wait when the store cannot be reached.
-const STORE_WAIT: Duration = Duration::from_secs(5);
 
 /// Each request is one operation, named by its `Idempotency-Key`.
 #[derive(Clone, Debug)]
