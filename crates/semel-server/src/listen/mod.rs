@@ -24,6 +24,7 @@ mod preface;
 mod stop;
 mod watch;
 
+pub(crate) use accept::network;
 pub use accept::{Door, serve};
 pub use connection::Tracked;
 pub use head::HEADERS_MAX;

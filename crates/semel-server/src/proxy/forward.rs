@@ -19,6 +19,7 @@ use super::{
     headers::{
         CalledBy, add_via, is_websocket, join_cookies, set_forwarded, set_websocket, strip_hop_by_hop,
     },
+    memory::Room,
     resolve::record,
     tunnel,
     upstream::Upstream,
@@ -41,11 +42,12 @@ use semel_core::{key::Identity, sabotage};
 use std::{
     convert::Infallible,
     error::Error as StdError,
+    net::IpAddr,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
 };
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::time::timeout;
 use tower_service::Service;
 use tracing::warn;
 
@@ -70,15 +72,10 @@ pub(super) struct Forwarding {
     pub(super) problems: ProblemBase,
 }
 
-/// Memory that a request with a key has; in its extensions, and given back when it was sent.
-#[derive(Clone, Debug)]
-pub(super) struct Room {
-    _permit: Arc<OwnedSemaphorePermit>,
-}
-
-impl Room {
-    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self { _permit: Arc::new(permit) }
+impl Forward {
+    /// Whether what this one says of those before it is believed.
+    pub(super) fn trusts(&self, peer: IpAddr) -> bool {
+        self.0.trusted.iter().any(|it| it.contains(peer))
     }
 }
 

@@ -4,9 +4,10 @@ use super::{
     access::{Entry, Logged},
     body::{BodyLimits, Inbound},
     exchange::{Exchange, host},
-    forward::{Answer, Forward, Room, is_unsupported},
+    forward::{Answer, Forward, is_unsupported},
     headers::strip_own,
     health::Health,
+    memory::{Memory, ROOM_WAIT, Room},
     pattern::canonical,
     resolve::Doubts,
     routes::{Route, Routes},
@@ -19,13 +20,7 @@ use semel::{
     BoxFuture,
     http::{Body, InDoubt, Problem, ProblemBase},
 };
-use std::{convert::Infallible, sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
-
-/// How long a request with a key waits for memory.
-const ROOM_WAIT: Duration = Duration::from_secs(15);
-/// What memory is counted in.
-const ROOM_UNIT: u64 = 1024;
+use std::{convert::Infallible, sync::Arc};
 
 /// The proxy as a service. Cheap to clone.
 #[derive(Clone)]
@@ -42,28 +37,6 @@ pub(super) struct Inside {
     pub(super) problems: ProblemBase,
     pub(super) memory: Memory,
     pub(super) doubts: Doubts,
-}
-
-/// The memory that requests with keys share.
-pub(super) struct Memory {
-    room: Arc<Semaphore>,
-    units: u32,
-}
-
-impl Memory {
-    pub(super) fn new(bytes: u64) -> Self {
-        let most = u64::from(u32::MAX).min(Semaphore::MAX_PERMITS as u64);
-        let units = (bytes / ROOM_UNIT).clamp(1, most) as u32;
-        Self { room: Arc::new(Semaphore::new(units as usize)), units }
-    }
-
-    /// Room for so many bytes, if there is any soon.
-    async fn take(&self, bytes: u64) -> Option<Room> {
-        let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX).clamp(1, self.units);
-        let taking = Arc::clone(&self.room).acquire_many_owned(units);
-        let taken = tokio::time::timeout(ROOM_WAIT, taking).await.ok()?;
-        taken.ok().map(Room::new)
-    }
 }
 
 impl Service<Request<Incoming>> for Gateway {
@@ -118,11 +91,11 @@ impl Inside {
         if request.body().size_hint().lower() > self.body_limits.bytes_max {
             return Problem::REQUEST_TOO_LARGE.response(&self.problems);
         }
-        let room = match route.buffered(&request) {
-            None => None,
-            Some(bytes) => match self.memory.take(bytes).await {
-                None => return Problem::BUSY.response_after(&self.problems, ROOM_WAIT),
-                room => room,
+        let (room, request) = match route.buffered(&request) {
+            None => (None, request),
+            Some(bytes) => match self.room(route, bytes, request, exchange).await {
+                Ok(taken) => taken,
+                Err(refused) => return refused,
             },
         };
         let mut request = request.map(|body| Inbound::new(body, self.body_limits, Arc::clone(exchange)));
@@ -142,5 +115,30 @@ impl Inside {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+
+    /// Room for the body of a request with a key.
+    async fn room(
+        &self,
+        route: &Route,
+        bytes: u64,
+        request: Request<Incoming>,
+        exchange: &Exchange,
+    ) -> Result<(Option<Room>, Request<Incoming>), Response<Answer>> {
+        let peer = exchange.connection.peer().ip();
+        let address = Some(peer).filter(|peer| !self.forward.trusts(*peer));
+        if let Some(room) = self.memory.try_take(bytes, address) {
+            return Ok((Some(room), request));
+        }
+        // What will be refused by its head does not wait for room that it does not need.
+        let (parts, body) = request.into_parts();
+        let is_refused = route.layer().is_some_and(|it| it.key_of(&parts).is_err());
+        let request = Request::from_parts(parts, body);
+        if is_refused {
+            return Ok((None, request));
+        }
+        let busy = || Problem::BUSY.response_after(&self.problems, ROOM_WAIT);
+        let room = self.memory.take(bytes, address).await.ok_or_else(busy)?;
+        Ok((Some(room), request))
     }
 }

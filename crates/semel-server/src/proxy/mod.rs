@@ -18,6 +18,7 @@ mod forward;
 mod gateway;
 mod headers;
 mod health;
+mod memory;
 pub(crate) mod pattern;
 mod resolve;
 mod routes;
@@ -26,6 +27,7 @@ mod tunnel;
 mod upstream;
 
 pub use health::{FRESH, RESERVED};
+pub use memory::SHARES;
 pub use pattern::{PATTERN_BYTES_MAX, Pattern};
 pub use resolve::DOUBTS_MAX;
 pub use start::{Proxy, run};

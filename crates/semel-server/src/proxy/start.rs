@@ -8,8 +8,9 @@
 use super::{
     body::BodyLimits,
     forward::{Answer, Forward, Forwarding},
-    gateway::{Gateway, Inside, Memory},
+    gateway::{Gateway, Inside},
     health::Health,
+    memory::Memory,
     pattern::canonical,
     resolve::{self, Doubts},
     routes::Routes,

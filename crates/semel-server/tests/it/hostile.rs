@@ -4,7 +4,10 @@ use super::support::{Client, Proxy, Raw, Upstream, answer, exchange, pieces, pos
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Sends these bytes, and demands that they are refused with this status and the connection closed, unforwarded.
@@ -165,6 +168,42 @@ async fn bodies_are_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn slow_senders_of_one_address_leave_room_for_others() {
+    let upstream = Upstream::echo().await;
+    let config = "[proxy.limits]\nbuffer_bytes_max = \"128KiB\"\n[proxy.timeouts]\nbody_grace = \"1m\"\n\
+                  [defaults]\nrequest_bytes_max = \"64KiB\"\n";
+    let proxy = Proxy::with(upstream.address, config);
+    let head = |key: &str| {
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: {key}\r\n\
+             Expect: 100-continue\r\nConnection: close\r\nContent-Length: 65536\r\n\r\n"
+        )
+    };
+    let mut slow = Vec::new();
+    for n in 0..4 {
+        let mut raw = Raw::connect(proxy.address).await;
+        raw.write(head(&format!("slow-{n}"))).await;
+        if n == 0 {
+            raw.until("100 Continue").await;
+        }
+        slow.push(raw);
+    }
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+    let mut other = Raw(socket.connect(proxy.address).await.unwrap());
+    other.write(head("other")).await;
+    other.until("100 Continue").await;
+    other.write(vec![b'x'; 65_536]).await;
+    assert!(other.rest().await.contains("HTTP/1.1 200 OK"));
+    let since = Instant::now();
+    let mut wrong = Raw::connect(proxy.address).await;
+    wrong.write(head("\"no end")).await;
+    let refused = wrong.until("\r\n\r\n").await;
+    assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+    assert!(since.elapsed() < Duration::from_secs(10), "what is refused by its head waits for no room");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_reads_why_it_was_refused_while_it_still_sends() {
     let upstream = Upstream::echo().await;
     let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbody_bytes_max = \"1KiB\"\n");
@@ -207,7 +246,7 @@ async fn a_head_that_does_not_end_is_not_waited_for() {
             if writer.write_all(b"a").await.is_err() {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let mut read = Vec::new();

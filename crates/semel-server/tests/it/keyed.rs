@@ -258,8 +258,8 @@ async fn memory_for_keyed_requests_is_limited_and_waited_for() {
         }
     })
     .await;
-    // Room for two of them.
-    let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbuffer_bytes_max = \"128KiB\"\n");
+    // Room for two of them: one address has half.
+    let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbuffer_bytes_max = \"256KiB\"\n");
     let client = Client::new();
     let send = |n: usize| {
         let (client, url) = (client.clone(), proxy.url("/"));
