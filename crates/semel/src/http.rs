@@ -27,7 +27,7 @@
 //! |---|---|
 //! | no key where one is required | 400 [`key-missing`](problems::key_missing) |
 //! | no well-formed key, or two | 400 [`key-invalid`](problems::key_invalid) |
-//! | a key, and nobody knows whose | 401 [`caller-missing`](problems::caller_missing) |
+//! | a key, and nobody knows whose | 401 [`caller-missing`](problems::caller_missing), with `WWW-Authenticate` if that would tell |
 //! | the body is too large, or ends early | 413 [`request-too-large`](problems::request_too_large), 400 [`request-incomplete`](problems::request_incomplete) |
 //! | the first one is still being carried out | waits for it; then 409 [`in-progress`](problems::in_progress), with `Retry-After` |
 //! | another request under the same key | 422 [`mismatch`](problems::mismatch) |
@@ -82,6 +82,7 @@ pub(crate) use self::{
     fingerprint::{Asked, fingerprint},
     headers::{Kept as HeaderList, is_own},
     key::key_of,
+    problem::challenge,
     route::part_of,
     verdict::is_retryable,
 };

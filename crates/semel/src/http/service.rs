@@ -12,7 +12,7 @@ use super::{
     headers::strip_own,
     key::key_of,
     layer::Settings,
-    problem::BodyRefused,
+    problem::{BodyRefused, challenge},
     unfinished::Unfinished,
 };
 use crate::{handler_error::BoxError, service::take_ready};
@@ -204,7 +204,9 @@ where
 impl Settings {
     /// A problem, marked as what it is.
     pub(super) fn refused<R: http_body::Body>(&self, problem: Problem) -> Response<Body<R>> {
-        self.marked(problem.response(&self.problems), Answered::Refused)
+        let mut response = problem.response(&self.problems);
+        challenge(problem, &self.caller, response.headers_mut());
+        self.marked(response, Answered::Refused)
     }
 
     /// Marks how a request was answered, if that was asked for.

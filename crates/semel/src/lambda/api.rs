@@ -231,7 +231,8 @@ impl Function<'_, Api> {
     }
 
     fn problem(&self, problem: Problem, wait: Option<Duration>, request: &Request) -> Box<RawValue> {
-        answer::problem(problem, wait, &self.lambda.kind.problems, request.is_multi)
+        let Api { problems, caller, .. } = &self.lambda.kind;
+        answer::problem(problem, wait, problems, caller.as_ref(), request.is_multi)
     }
 
     /// What the client is told of an error of ours, and when to come again.

@@ -56,10 +56,14 @@ async fn a_key_without_a_caller_is_refused_before_the_store_is_asked() {
     let app = world.numbered(&world.layer());
     let mut nobody = of("Bearer ann", b"k");
     nobody.headers_mut().remove(AUTHORIZATION);
-    app.send(nobody).await.is_problem(401, "caller-missing");
+    let refused = app.send(nobody).await;
+    refused.is_problem(401, "caller-missing");
+    assert_eq!(refused.headers["www-authenticate"], "Bearer", "a 401 says what it wants");
     app.send(of("", b"k")).await.is_problem(401, "caller-missing");
     let told = world.numbered(&world.layer().caller(Caller::from_fn(|_| None)));
-    told.send(of("Bearer ann", b"k")).await.is_problem(401, "caller-missing");
+    let refused = told.send(of("Bearer ann", b"k")).await;
+    refused.is_problem(401, "caller-missing");
+    assert!(!refused.headers.contains_key("www-authenticate"), "credentials would not tell");
     assert_eq!((world.calls(), world.store.asked().len()), (0, 0));
     assert_eq!(
         app.send(keyless(Method::POST)).await.status,

@@ -204,7 +204,12 @@ async fn what_is_refused_is_told_as_a_problem_and_nothing_runs() {
         for key in ["", " ", "\"\"", "\"a", "a,b", "a b", "\u{e4}", "a\nb", &"k".repeat(256)] {
             assert_eq!(refused(post(key)).await, invalid, "{key:?}");
         }
-        assert_eq!(refused(post("a").without("Authorization")).await, (401, "caller_missing".to_owned()));
+        let nobody = send(&function, &form(&post("a").without("Authorization"))).await;
+        assert_eq!(problem(&nobody), (401, "caller_missing".to_owned()));
+        assert!(
+            nobody.headers["www-authenticate"].to_string().contains("Bearer"),
+            "a 401 says what it wants"
+        );
     }
     for form in [Request::rest, Request::http] {
         let twice = post("a").with("Idempotency-Key", "a");
