@@ -13,7 +13,7 @@
 //!    runs when the lease has lapsed.
 //! 6. The outcome is on record before the client sees anything of the response.
 //! 7. 2xx, 3xx and 4xx are kept and replayed. 5xx, 429 and 408 say "try again", so the next try runs, as does one after an
-//!    error of the service. [`IdempotencyLayer::store_errors`] keeps those, too; a [`Verdict`] goes before either.
+//!    error of the service; so do the statuses of gRPC that mean the same. [`IdempotencyLayer::store_errors`] keeps those, too; a [`Verdict`] goes before either.
 //! 8. A response that is too large, a stream, or cut off by an error, reaches its client as it is, and is recorded without its
 //!    body. It cannot be replayed, and what it tells of is never done again for that.
 //! 9. Bodies have limits. A request's is read once, into one buffer, and handed on as that. Nothing is allocated for what was
@@ -61,6 +61,7 @@ mod body;
 mod buffer;
 mod caller;
 mod fingerprint;
+mod grpc_web;
 mod headers;
 mod key;
 mod layer;

@@ -15,7 +15,7 @@ use super::{
     lent::InTransaction,
     problem::Told,
     stored::{self, NotKept},
-    verdict::{Verdict, is_stream, verdict},
+    verdict::{Verdict, is_retryable_body, is_stream, verdict},
 };
 use crate::{
     codec::Encoded,
@@ -46,8 +46,8 @@ pub(super) enum Made<R: http_body::Body, E> {
 pub(super) enum Sorted<'a, R: http_body::Body, E> {
     /// Nothing of it is read.
     Passes(Made<R, E>),
-    /// It is kept, as far as it can be read.
-    Kept(Parts, Reading<'a, R>),
+    /// It is kept, as far as it can be read, and unless its body says that it is not to be.
+    Kept { parts: Parts, reading: Reading<'a, R>, body_decides: bool },
 }
 
 /// Reads a body up to the limits.
@@ -91,7 +91,7 @@ impl Settings {
         async move {
             let ended = match &mut sorted {
                 Sorted::Passes(_) => None,
-                Sorted::Kept(_, reading) => reading.await,
+                Sorted::Kept { reading, .. } => reading.await,
             };
             let made = self.kept(sorted, ended, is_head);
             if lender.is_back() { made } else { boxed(self.taken_back(made, lender)).await }
@@ -108,11 +108,15 @@ impl Settings {
     where
         R: http_body::Body<Data = Bytes>,
     {
-        let (parts, reading) = match sorted {
+        let (parts, reading, body_decides) = match sorted {
             Sorted::Passes(made) => return made,
-            Sorted::Kept(parts, reading) => (parts, reading),
+            Sorted::Kept { parts, reading, body_decides } => (parts, reading, body_decides),
         };
         let (body, stored) = self.read(&parts, reading, ended, is_head);
+        if body_decides && body.is_whole() && is_retryable_body(&parts, body.gathered()) {
+            let response = Response::from_parts(parts, body);
+            return Made::Ended { response, verdict: Verdict::Released };
+        }
         let response = Response::from_parts(parts, body);
         if sabotage::is_on("http_oversized_reruns") && !response.body().is_whole() {
             return Made::Ended { response, verdict: Verdict::Released };
@@ -143,12 +147,14 @@ impl Settings {
                 Verdict::Released | Verdict::Lost | Verdict::Unknown => Made::Ended { response, verdict },
             });
         }
+        // The service's own word goes first.
+        let body_decides = !self.stores_errors && parts.extensions.get::<Verdict>().is_none();
         match verdict(&mut parts, self.stores_errors) {
             Verdict::Kept if is_stream(&parts) => {
                 let stored = stored::encode_not_kept(parts.status, NotKept::Stream);
                 Sorted::Passes(Made::Kept { response: passed(parts, body), stored })
             }
-            Verdict::Kept => Sorted::Kept(parts, self.reading(body)),
+            Verdict::Kept => Sorted::Kept { parts, reading: self.reading(body), body_decides },
             verdict @ (Verdict::Released | Verdict::Lost | Verdict::Unknown) => {
                 Sorted::Passes(Made::Ended { response: passed(parts, body), verdict })
             }
