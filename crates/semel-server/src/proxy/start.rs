@@ -60,7 +60,7 @@ pub struct Proxy {
 
 /// Runs the proxy until a signal ends it.
 pub async fn run(settings: ProxySettings) -> Result<(), Failure> {
-    let once = store_url::open(&settings.store).await?;
+    let once = store_url::open(&settings.store, settings.seal_keys.as_deref()).await?;
     let proxy = Proxy::bind(settings, once)?;
     let signals = proxy.stop_on_signals()?;
     proxy.serve().await;
