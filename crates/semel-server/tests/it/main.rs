@@ -16,6 +16,7 @@ mod logs;
 mod lost;
 mod pass;
 mod proof;
+mod reach;
 mod serve;
 mod stop;
 mod upgrade;
