@@ -2,26 +2,9 @@
 //!
 //! The problems and their pages are the library's: [`semel::http::problems`].
 
-use http::StatusCode;
 use semel::http::ProblemBase;
 
 pub use semel::http::Problem;
-
-/// The request cannot be read, or could be read in two ways.
-pub const BAD_REQUEST: Problem = Problem::new(
-    StatusCode::BAD_REQUEST,
-    "bad-request",
-    "The request cannot be read",
-    "The request is malformed, or could be understood in more than one way.",
-);
-
-/// There is no room for one more request with a key.
-pub const BUSY: Problem = Problem::new(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "busy",
-    "The service is busy",
-    "Too many large requests are under way. Send the request again later, with the same key.",
-);
 
 /// As the bytes of an answer in HTTP/1.1 that ends its connection.
 pub(crate) fn to_http1(problem: &Problem, base: &ProblemBase) -> Vec<u8> {

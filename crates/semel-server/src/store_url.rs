@@ -19,6 +19,7 @@
 #[cfg(feature = "firestore")]
 mod google;
 mod open;
+mod seal;
 
 pub(crate) use open::open;
 

@@ -35,14 +35,14 @@ use crate::{
     effect::doubt,
     error::{Error, ErrorKind},
     handler_error::{Class, class_of},
-    http::{Doubt, Problem, ProblemBase, Verdict},
+    http::{Doubt, Problem, ProblemBase, STORE_WAIT, Told, Verdict},
 };
 use ::axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
     response::{IntoResponse, Response},
 };
 use ::http::request::Parts;
-use std::{convert::Infallible, error::Error as StdError, fmt};
+use std::{convert::Infallible, error::Error as StdError, fmt, time::Duration};
 
 /// The handler wants a lease, and the request has none: it came without a key, or there is no layer above the handler.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub struct NoLease(());
 
 impl IntoResponse for NoLease {
     fn into_response(self) -> Response {
-        problem(Problem::LEASE_MISSING)
+        problem(Problem::LEASE_MISSING, None)
     }
 }
 
@@ -82,7 +82,8 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for CallLease {
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let (said, verdict) = meaning(&self);
-        let mut response = problem(said);
+        let wait = (said == Problem::INTERRUPTED).then_some(STORE_WAIT);
+        let mut response = problem(said, wait);
         response.extensions_mut().insert(verdict);
         if let (Verdict::Unknown, Some(key)) = (verdict, self.key()) {
             response.extensions_mut().insert(Doubt(doubt::blame(key, self.detail().unwrap_or_default())));
@@ -98,12 +99,21 @@ fn meaning(error: &Error) -> (Problem, Verdict) {
         Class::Fatal => (Problem::INTERNAL, Verdict::Kept),
         Class::NotOurs => (Problem::INTERNAL, Verdict::Lost),
         Class::Retryable if matches!(error.kind(), ErrorKind::Store | ErrorKind::Unconfirmed) => {
-            (Problem::STORE, Verdict::Released)
+            // The handler was at work: what it did before is done, and nobody may take it for nothing.
+            (Problem::INTERRUPTED, Verdict::Released)
         }
         Class::Retryable => (Problem::INTERNAL, Verdict::Released),
     }
 }
 
-fn problem(problem: Problem) -> Response {
-    problem.response::<::axum::body::Body>(&ProblemBase::default()).into_response()
+/// A problem, which the layer above words as its own.
+fn problem(problem: Problem, wait: Option<Duration>) -> Response {
+    let base = ProblemBase::default();
+    let response = match wait {
+        Some(wait) => problem.response_after::<::axum::body::Body>(&base, wait),
+        None => problem.response(&base),
+    };
+    let mut response = response.into_response();
+    response.extensions_mut().insert(Told(problem));
+    response
 }

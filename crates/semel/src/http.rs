@@ -13,7 +13,7 @@
 //!    runs when the lease has lapsed.
 //! 6. The outcome is on record before the client sees anything of the response.
 //! 7. 2xx, 3xx and 4xx are kept and replayed. 5xx, 429 and 408 say "try again", so the next try runs, as does one after an
-//!    error of the service. [`IdempotencyLayer::store_errors`] keeps those, too; a [`Verdict`] goes before either.
+//!    error of the service; so do the statuses of gRPC that mean the same. [`IdempotencyLayer::store_errors`] keeps those, too; a [`Verdict`] goes before either.
 //! 8. A response that is too large, a stream, or cut off by an error, reaches its client as it is, and is recorded without its
 //!    body. It cannot be replayed, and what it tells of is never done again for that.
 //! 9. Bodies have limits. A request's is read once, into one buffer, and handed on as that. Nothing is allocated for what was
@@ -27,7 +27,7 @@
 //! |---|---|
 //! | no key where one is required | 400 [`key-missing`](problems::key_missing) |
 //! | no well-formed key, or two | 400 [`key-invalid`](problems::key_invalid) |
-//! | a key, and nobody knows whose | 401 [`caller-missing`](problems::caller_missing) |
+//! | a key, and nobody knows whose | 401 [`caller-missing`](problems::caller_missing), with `WWW-Authenticate` if that would tell |
 //! | the body is too large, or ends early | 413 [`request-too-large`](problems::request_too_large), 400 [`request-incomplete`](problems::request_incomplete) |
 //! | the first one is still being carried out | waits for it; then 409 [`in-progress`](problems::in_progress), with `Retry-After` |
 //! | another request under the same key | 422 [`mismatch`](problems::mismatch) |
@@ -35,6 +35,7 @@
 //! | nobody knows whether it was done | 409 [`outcome-unknown`](problems::outcome_unknown) |
 //! | too many new keys | 429 [`quota`](problems::quota), with `Retry-After` |
 //! | the store cannot be reached, so nothing was done | 503 [`store`](problems::store), with `Retry-After` |
+//! | begun, and stopped because the store did not renew its lease in time | 503 [`interrupted`](problems::interrupted), with `Retry-After` |
 //! | done, and the store did not confirm it | 503 [`outcome-unconfirmed`](problems::outcome_unconfirmed), with `Retry-After` |
 //! | the handler panicked, or was superseded | 500 [`internal`](problems::internal) |
 //!
@@ -60,6 +61,7 @@ mod body;
 mod buffer;
 mod caller;
 mod fingerprint;
+mod grpc_web;
 mod headers;
 mod key;
 mod layer;
@@ -81,6 +83,7 @@ pub(crate) use self::{
     fingerprint::{Asked, fingerprint},
     headers::{Kept as HeaderList, is_own},
     key::key_of,
+    problem::challenge,
     route::part_of,
     verdict::is_retryable,
 };
@@ -90,12 +93,14 @@ pub use headers::REPLAY_HEADERS;
 pub use key::KEY_BYTES_MAX;
 pub use layer::{IdempotencyLayer, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, RESPONSE_WAIT_MAX};
 pub use lent::CallLease;
+#[cfg(any(feature = "axum", feature = "lambda"))]
+pub(crate) use problem::STORE_WAIT;
 pub use problem::{BodyRefused, Problem, ProblemBase, RETRY_AFTER_SECS_MAX};
 pub use quota::{CALLERS_MAX, Quota};
 pub use service::{HttpResponse, Idempotency, ResponseFuture};
+pub use verdict::{Answered, InDoubt, Verdict};
 #[cfg(feature = "axum")]
-pub(crate) use verdict::Doubt;
-pub use verdict::{Answered, Verdict};
+pub(crate) use {problem::Told, verdict::Doubt};
 
 use ::http::HeaderName;
 

@@ -28,6 +28,25 @@ impl Mistake {
         Self { at: at.start, text: format!("`{key}` is `{}`: wanted {wanted}", shown(found)) }
     }
 
+    /// What is no TOML, with what was probably meant.
+    pub(crate) fn syntax(source: &str, at: &Range<usize>, message: &str) -> Self {
+        let message = message.replace('\n', ", ");
+        let text = match message.as_str() {
+            "duplicate key" => {
+                let key = source.get(at.clone()).unwrap_or_default().trim();
+                format!("no TOML: `{}` is said twice", shown(key))
+            }
+            _ => match unquoted(source, at.start) {
+                Some((key, value)) => {
+                    let (key, value) = (shown(key), shown(value));
+                    format!("no TOML: {message}; a text stands in quotes: `{key} = \"{value}\"`")
+                }
+                None => format!("no TOML: {message}"),
+            },
+        };
+        Self { at: at.start, text }
+    }
+
     /// A key that must be there.
     pub(crate) fn missing(key: &str, at: &Range<usize>, wanted: &str) -> Self {
         Self { at: at.start, text: format!("`{key}` is missing: wanted {wanted}") }
@@ -61,6 +80,19 @@ pub(crate) fn failure(path: &str, source: &str, mut mistakes: Vec<Mistake>) -> F
         failure = failure.cause(format!("and {} more", count - MISTAKES_MAX));
     }
     failure
+}
+
+/// The key and the value of the line that a byte is in, if the value looks like a text that has no quotes.
+fn unquoted(source: &str, at: usize) -> Option<(&str, &str)> {
+    let at = source.floor_char_boundary(at);
+    let (before, after) = source.split_at(at);
+    let start = before.rfind('\n').map_or(0, |it| it + 1);
+    let end = after.find('\n').map_or(source.len(), |it| at + it);
+    let (key, value) = source[start..end].split_once('=')?;
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    let begins = value.starts_with(|it: char| it.is_alphanumeric() || matches!(it, '.' | '/' | ':' | '*'));
+    let is_text = begins && !value.contains(['"', '\'']) && !matches!(value, "true" | "false");
+    is_text.then_some((key.trim(), value))
 }
 
 /// The line and the column of a byte, counted from 1; columns in characters.
@@ -128,6 +160,16 @@ mod tests {
         assert_eq!(nearest("colour", &known), None);
         assert_eq!(nearest("x", &known), None);
         assert_eq!(nearest("", &known), None);
+    }
+
+    #[test]
+    fn a_text_without_quotes_is_recognised() {
+        let source = "a = 1\nlisten = 127.0.0.1 # here\nß = b";
+        assert_eq!(unquoted(source, source.find("27").unwrap()), Some(("listen", "127.0.0.1")));
+        assert_eq!(unquoted(source, source.len()), Some(("ß", "b")));
+        for other in ["[proxy", "a =", "a = [1,", "a = \"b", "a = true", "a = 'b'c", ""] {
+            assert_eq!(unquoted(other, other.len()), None, "{other}");
+        }
     }
 
     #[test]

@@ -93,9 +93,8 @@ pub fn parse(path: &Path, source: &str, is_dev: bool) -> Result<Settings, Failur
     let name = &path.display().to_string();
     let (table, errors) = DeTable::parse_recoverable(source);
     if !errors.is_empty() {
-        let mistake = |error: &toml::de::Error| Mistake {
-            at: error.span().map_or(0, |it| it.start),
-            text: format!("no TOML: {}", error.message().replace('\n', ", ")),
+        let mistake = |error: &toml::de::Error| {
+            Mistake::syntax(source, &error.span().unwrap_or_default(), error.message())
         };
         return Err(mistake::failure(name, source, errors.iter().map(mistake).collect()));
     }

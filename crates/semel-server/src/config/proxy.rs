@@ -8,6 +8,7 @@ use super::{
 use crate::{listen, log::Format, store_url::StoreUrl};
 use std::{
     net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -26,6 +27,8 @@ pub struct ProxySettings {
     pub admin_listen: Option<SocketAddr>,
     /// Where records are kept.
     pub store: StoreUrl,
+    /// The file of the keys that responses are sealed with, if they are.
+    pub seal_keys: Option<PathBuf>,
     /// Whose `Forwarded` and `X-Forwarded-…` are believed.
     pub trusted_proxies: Vec<Network>,
     /// The name in `Via`; no such header without one.
@@ -94,6 +97,7 @@ impl Default for ProxySettings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             admin_listen: None,
             store: StoreUrl::default(),
+            seal_keys: None,
             trusted_proxies: Vec::new(),
             via: None,
             service: "http".to_owned(),
@@ -157,6 +161,7 @@ impl ProxySettings {
         self.listen = section.text("listen", value::address).unwrap_or(self.listen);
         self.admin_listen = section.text("admin_listen", value::address);
         self.store = section.text("store", StoreUrl::parse).unwrap_or(self.store);
+        self.seal_keys = section.text("seal_keys", file);
         self.trusted_proxies = section.list("trusted_proxies", value::network).unwrap_or_default();
         self.via = section.text("via", value::token);
         self.service = section.text("service", value::token).unwrap_or(self.service);
@@ -174,6 +179,13 @@ impl ProxySettings {
         section.finish();
         self
     }
+}
+
+fn file(text: &str) -> Result<PathBuf, value::Wanted> {
+    if text.is_empty() || text.contains('\0') {
+        return Err("a file, such as `./seal-keys`".to_owned());
+    }
+    Ok(text.into())
 }
 
 fn host_policy(text: &str) -> Result<HostPolicy, value::Wanted> {

@@ -220,7 +220,7 @@ impl Drop for Place {
 }
 
 /// An address of IPv4, or the network that one customer of IPv6 has.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

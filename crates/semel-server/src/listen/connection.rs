@@ -3,6 +3,7 @@
 use super::{
     Limits, Stop,
     accept::Door,
+    head,
     inspect::Inspector,
     io::Inspected,
     preface::{Preface, preface},
@@ -10,7 +11,10 @@ use super::{
 };
 use crate::problem::{Problem, to_http1};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header::CONNECTION};
+use http::{
+    HeaderValue, Request, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LANGUAGE, CONTENT_TYPE},
+};
 use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, service::Service};
 use hyper_util::rt::TokioIo;
@@ -31,6 +35,7 @@ use tokio::{
     net::TcpStream,
     time::{sleep_until, timeout},
 };
+use tracing::info;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -59,7 +64,8 @@ pub(super) async fn run<S, B>(
     let Some((first, protocol)) = first_bytes(&mut stream, &door.limits, stop.clone()).await else { return };
     let watch = Arc::new(Watch::new(Arc::clone(&door.limits), Instant::now()));
     let connection = Connection::new(peer, Arc::clone(&watch), held);
-    let service = Tracked { inner: door.service.clone(), connection };
+    let heads = Arc::new(Heads { limits: Arc::clone(&door.limits), problems: door.problems.clone() });
+    let service = Tracked { inner: door.service.clone(), connection, heads };
     match protocol {
         Preface::Http2 => {
             let io = Inspected::new(stream, first, None, Arc::clone(&watch));
@@ -89,7 +95,7 @@ pub(super) async fn run<S, B>(
                 })
                 .await;
             if let Some(parts) = serving.into_parts() {
-                end(parts.io.into_inner(), overdue, &watch, &door.problems).await;
+                end(parts.io.into_inner(), overdue, &watch, peer, &door.problems).await;
             }
         }
     }
@@ -181,7 +187,13 @@ impl Driven<'_> {
 }
 
 /// Tells the client why, if nothing else is being said, and lets it read that.
-async fn end(io: Inspected, overdue: Option<Overdue>, watch: &Watch, problems: &ProblemBase) {
+async fn end(
+    io: Inspected,
+    overdue: Option<Overdue>,
+    watch: &Watch,
+    peer: SocketAddr,
+    problems: &ProblemBase,
+) {
     let refused = io.refused().or(match overdue {
         Some(Overdue::Head) => Some(Problem::REQUEST_TIMEOUT),
         Some(Overdue::Idle | Overdue::Write) | None => None,
@@ -190,6 +202,7 @@ async fn end(io: Inspected, overdue: Option<Overdue>, watch: &Watch, problems: &
     let mut stream = io.into_stream();
     match refused {
         Some(problem) if is_idle => {
+            log_refused(&problem, peer);
             let answer = to_http1(&problem, problems);
             let told = timeout(LINGER_MAX, async {
                 stream.write_all(&answer).await?;
@@ -203,6 +216,12 @@ async fn end(io: Inspected, overdue: Option<Overdue>, watch: &Watch, problems: &
         None if is_in_body && overdue.is_none() => linger(&mut stream).await,
         Some(_) | None => {}
     }
+}
+
+/// A head that was refused is in the log, too; of what it says, nothing is.
+fn log_refused(problem: &Problem, peer: SocketAddr) {
+    let (status, slug) = (problem.status().as_u16(), problem.slug());
+    info!(target: "semel_server::access", status, problem = slug, peer = %peer.ip(), "request refused");
 }
 
 /// Throws away what still comes, for a while.
@@ -226,6 +245,28 @@ async fn linger(stream: &mut TcpStream) {
 pub struct Tracked<T> {
     inner: T,
     connection: Connection,
+    heads: Arc<Heads>,
+}
+
+/// What heads of HTTP/2 are held against, which nobody has inspected.
+#[derive(Debug)]
+struct Heads {
+    limits: Arc<Limits>,
+    problems: ProblemBase,
+}
+
+impl Heads {
+    /// What the client is told instead of an answer, if its head is too much.
+    fn refuse(&self, request: &Request<Incoming>, peer: SocketAddr) -> Option<Response<Bytes>> {
+        let problem = head::check_read(request, &self.limits)?;
+        log_refused(&problem, peer);
+        let mut response = Response::new(problem.json(&self.problems));
+        *response.status_mut() = problem.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CONTENT_LANGUAGE, HeaderValue::from_static("en"));
+        Some(response)
+    }
 }
 
 impl<S, B> Service<Request<Incoming>> for Tracked<S>
@@ -240,7 +281,9 @@ where
         let in_flight = Some(self.connection.begin());
         request.extensions_mut().insert(self.connection.clone());
         let is_http1 = request.version() <= Version::HTTP_11;
-        TrackedFuture { answer: self.inner.call(request), in_flight, is_http1 }
+        let refused = if is_http1 { None } else { self.heads.refuse(&request, self.connection.peer()) };
+        let answer = refused.is_none().then(|| self.inner.call(request));
+        TrackedFuture { answer, refused, in_flight, is_http1 }
     }
 }
 
@@ -249,7 +292,9 @@ pin_project! {
     #[derive(Debug)]
     pub struct TrackedFuture<F> {
         #[pin]
-        answer: F,
+        answer: Option<F>,
+        // What is said instead of it.
+        refused: Option<Response<Bytes>>,
         // Handed to the body of the answer.
         in_flight: Option<InFlight>,
         is_http1: bool,
@@ -264,7 +309,13 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut answer = ready!(this.answer.poll(cx));
+        let Some(answer) = this.answer.as_pin_mut() else {
+            let refused = this.refused.take().expect("there is an answer, or why there is none");
+            let in_flight = this.in_flight.take();
+            let said = refused.map(|said| TrackedBody { said, body: None, _in_flight: in_flight });
+            return Poll::Ready(Ok(said));
+        };
+        let mut answer = ready!(answer.poll(cx));
         let in_flight = this.in_flight.take();
         if let (Ok(answer), Some(in_flight), true) = (&mut answer, &in_flight, *this.is_http1)
             && is_refusal(answer.status())
@@ -273,7 +324,9 @@ where
             // Nobody reads the rest: who sends it must not take the connection for one that can be used again.
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        Poll::Ready(answer.map(|it| it.map(|body| TrackedBody { body, _in_flight: in_flight })))
+        Poll::Ready(answer.map(|it| {
+            it.map(|body| TrackedBody { said: Bytes::new(), body: Some(body), _in_flight: in_flight })
+        }))
     }
 }
 
@@ -284,26 +337,35 @@ fn is_refusal(status: StatusCode) -> bool {
 /// The body of an answer; its request is under way until this is dropped.
 #[derive(Debug)]
 pub struct TrackedBody<B> {
-    body: B,
+    /// What the listener itself says, which goes first.
+    said: Bytes,
+    body: Option<B>,
     _in_flight: Option<InFlight>,
 }
 
-impl<B: Body + Unpin> Body for TrackedBody<B> {
-    type Data = B::Data;
+impl<B: Body<Data = Bytes> + Unpin> Body for TrackedBody<B> {
+    type Data = Bytes;
     type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        if !self.said.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.said)))));
+        }
+        match &mut self.body {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.said.is_empty() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let said = || SizeHint::with_exact(self.said.len() as u64);
+        self.body.as_ref().map_or_else(said, Body::size_hint)
     }
 }

@@ -3,13 +3,13 @@
 //! 1. Lines end with CR LF; no line is folded.
 //! 2. A body has one length: one `Content-Length` of digits, or `Transfer-Encoding: chunked` and nothing else, which
 //!    HTTP/1.0 does not know. Both, two of one, or another encoding are refused.
-//! 3. The head, its target and its headers are limited.
+//! 3. The head, its target and its headers are limited, in HTTP/2 too.
 //!
 //! This is stricter than the standard demands: a client that cannot keep to it is asking for trouble.
 
 use super::Limits;
-use crate::problem::{BAD_REQUEST, Problem};
-use http::Uri;
+use crate::problem::Problem;
+use http::{Uri, header::COOKIE};
 use httparse::{Header, Request, Status};
 use std::mem::MaybeUninit;
 
@@ -39,7 +39,7 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
     match request.parse_with_uninit_headers(head, &mut headers) {
         Ok(Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => return Err(Problem::HEADERS_TOO_LARGE),
-        Ok(Status::Partial) | Err(_) => return Err(BAD_REQUEST),
+        Ok(Status::Partial) | Err(_) => return Err(Problem::BAD_REQUEST),
     }
     let target = request.path.unwrap_or_default();
     if target.len() > limits.uri_bytes_max {
@@ -49,9 +49,23 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
         return Err(Problem::HEADERS_TOO_LARGE);
     }
     if !is_target(target) {
-        return Err(BAD_REQUEST);
+        return Err(Problem::BAD_REQUEST);
     }
-    framing(request.headers, request.version == Some(1)).ok_or(BAD_REQUEST)
+    framing(request.headers, request.version == Some(1)).ok_or(Problem::BAD_REQUEST)
+}
+
+/// Why a request that was read already is too much, if it is: heads of HTTP/2 are limited as a whole while they are read, and
+/// here as those of HTTP/1 are.
+pub(super) fn check_read<B>(request: &http::Request<B>, limits: &Limits) -> Option<Problem> {
+    let target = request.uri().path_and_query().map_or(0, |it| it.as_str().len());
+    if target > limits.uri_bytes_max {
+        return Some(Problem::URI_TOO_LONG);
+    }
+    let headers = request.headers();
+    // One `Cookie` may come in many pieces.
+    let crumbs = headers.get_all(COOKIE).iter().count();
+    let count = headers.len() - crumbs.saturating_sub(1);
+    (count > limits.headers_max).then_some(Problem::HEADERS_TOO_LARGE)
 }
 
 /// Whether the first line is longer than any may be: a method and a version stand beside the target.
@@ -131,9 +145,9 @@ mod tests {
             "no colon\r\n",
             ": nameless\r\n",
         ] {
-            check(&with(headers), Err(BAD_REQUEST));
+            check(&with(headers), Err(Problem::BAD_REQUEST));
         }
-        check("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(BAD_REQUEST));
+        check("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(Problem::BAD_REQUEST));
     }
 
     #[test]
@@ -146,7 +160,7 @@ mod tests {
             "GET /\u{7f} HTTP/1.1\r\n\r\n",
             "\u{16}\u{3}\u{1}\r\n\r\n",
         ] {
-            check(head, Err(BAD_REQUEST));
+            check(head, Err(Problem::BAD_REQUEST));
         }
     }
 

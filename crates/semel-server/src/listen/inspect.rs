@@ -11,7 +11,7 @@ use super::{
     Limits,
     head::{Framing, check, has_long_line},
 };
-use crate::problem::{BAD_REQUEST, Problem};
+use crate::problem::Problem;
 use semel_core::sabotage;
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Line {
         };
         let is_ended_well = if at == 0 { self.ends_with_return } else { bytes[at - 1] == b'\r' };
         if !is_ended_well && !sabotage::is_on("listen_accepts_bare_line_feed") {
-            return Err(BAD_REQUEST);
+            return Err(Problem::BAD_REQUEST);
         }
         let length = (self.length + at).saturating_sub(1);
         *self = Self::default();
@@ -204,7 +204,7 @@ impl Inspector {
                     *is_extension = true;
                 }
                 // Too long, or no number at all.
-                Some(_) | None => return Err(BAD_REQUEST),
+                Some(_) | None => return Err(Problem::BAD_REQUEST),
             }
         }
         if used == bytes.len() {
@@ -219,7 +219,7 @@ impl Inspector {
                     if size == 0 { State::Trailers { bytes: 0 } } else { State::Chunk { left: size } };
                 Ok(used + line)
             }
-            Scanned::More if self.line.length > CHUNK_LINE_BYTES_MAX => Err(BAD_REQUEST),
+            Scanned::More if self.line.length > CHUNK_LINE_BYTES_MAX => Err(Problem::BAD_REQUEST),
             Scanned::More => Ok(bytes.len()),
         }
     }
@@ -231,7 +231,7 @@ impl Inspector {
                 Ok(used)
             }
             Scanned::More if self.line.length <= 1 && self.line.ends_with_return => Ok(bytes.len()),
-            Scanned::Ended { .. } | Scanned::More => Err(BAD_REQUEST),
+            Scanned::Ended { .. } | Scanned::More => Err(Problem::BAD_REQUEST),
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
         ] {
             check(&messages, Ok(Phase::Between));
             check(&format!("{messages}GET"), Ok(Phase::Head));
-            check(&format!("{messages}GET / HTTP/1.1\n"), Err(BAD_REQUEST));
+            check(&format!("{messages}GET / HTTP/1.1\n"), Err(Problem::BAD_REQUEST));
         }
         check("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n1234", Ok(Phase::Body));
         check(&format!("{CHUNKED}5\r\n1234"), Ok(Phase::Body));
@@ -325,7 +325,7 @@ mod tests {
             &format!("{CHUNKED}0\r\n\n"),
             &format!("{CHUNKED}0\r\nA: b\n"),
         ] {
-            check(bytes, Err(BAD_REQUEST));
+            check(bytes, Err(Problem::BAD_REQUEST));
         }
     }
 
@@ -346,11 +346,11 @@ mod tests {
             let mut inspector = inspector();
             let result = inspector.inspect(bytes.as_bytes());
             // An extension is allowed; its chunk is then too long.
-            assert_eq!(result, Err(BAD_REQUEST), "{rest:?}");
+            assert_eq!(result, Err(Problem::BAD_REQUEST), "{rest:?}");
         }
         let mut inspector = inspector();
         let long = format!("{CHUNKED}5;{}", "x".repeat(CHUNK_LINE_BYTES_MAX + 1));
-        assert_eq!(inspector.inspect(long.as_bytes()), Err(BAD_REQUEST));
+        assert_eq!(inspector.inspect(long.as_bytes()), Err(Problem::BAD_REQUEST));
     }
 
     #[test]

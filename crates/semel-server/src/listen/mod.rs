@@ -5,12 +5,12 @@
 //! 2. HTTP/1.1, and HTTP/2 by prior knowledge, on one port: the first bytes tell.
 //! 3. Heads of HTTP/1 are inspected before anything else reads them: what two programs could read differently (a bare
 //!    line feed, two lengths, a length and an encoding, an encoding that nobody knows, a folded line) is refused, and
-//!    the connection closed. So are heads that are too large or too many.
+//!    the connection closed. So are heads that are too large or too many; in HTTP/2 only the request is refused.
 //! 4. There is a limit to all connections, and to those of one address. At the first, nobody is accepted until one ends;
 //!    at the second, the new one is closed. Running out of file descriptors pauses the accepting, and ends nothing.
 //! 5. When it is told to stop, it accepts no more, lets what is under way finish, and ends.
 //! 6. Whatever is refused before a request can be read is told as a problem document, and the connection then closed in
-//!    a way that lets the client read it.
+//!    a way that lets the client read it. The log has an event of it.
 //!
 //! It does not encrypt: TLS ends before it, in a load balancer or a sidecar. It does not read bodies: whoever takes the
 //! request does, and limits them.
@@ -25,6 +25,7 @@ mod preface;
 mod stop;
 mod watch;
 
+pub(crate) use accept::network;
 pub use accept::{Door, serve};
 pub use connection::Tracked;
 pub use head::HEADERS_MAX;

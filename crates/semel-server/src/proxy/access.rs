@@ -1,8 +1,9 @@
-//! The access log: one event for each request, when its answer has ended.
+//! The access log: one event for each request, when its answer has ended, or when its client has gone without one.
 //!
 //! 1. It says the method, the path without its query, the route, the status, how a request with a key was answered, how
 //!    long it took, how much was read and written, and the peer's address.
-//! 2. It never says a key, a header, a query or a body.
+//! 2. What the listener refuses before it is a request is logged there: see [`listen`](crate::listen).
+//! 3. It never says a key, a header, a query or a body.
 
 use super::exchange::Exchange;
 use bytes::Bytes;
@@ -21,55 +22,90 @@ use tracing::{enabled, info};
 /// Longest path that is logged, in characters.
 const PATH_CHARS_MAX: usize = 256;
 
-/// A request that will be logged.
-pub(super) struct Entry {
+/// A request that will be logged. One that is dropped before its answer has begun is logged as aborted: its client has gone.
+pub(super) struct Entry(Option<Begun>);
+
+/// What is known of a request.
+struct Begun {
     method: Method,
     path: String,
+    route: Option<String>,
     since: Instant,
     exchange: Arc<Exchange>,
 }
 
 impl Entry {
-    /// The request begins; nothing if nobody reads the log.
-    pub(super) fn begin<B>(request: &Request<B>, exchange: &Arc<Exchange>) -> Option<Self> {
+    /// The request begins.
+    pub(super) fn begin<B>(request: &Request<B>, exchange: &Arc<Exchange>) -> Self {
+        // Nothing is gathered if nobody reads the log.
         if !enabled!(target: "semel_server::access", tracing::Level::INFO) {
-            return None;
+            return Self(None);
         }
         let uri = request.uri();
         let path = match uri.path_and_query() {
             Some(whole) if sabotage::is_on("proxy_logs_query") => whole.as_str(),
             Some(_) | None => uri.path(),
         };
-        Some(Self {
+        Self(Some(Begun {
             method: request.method().clone(),
             path: path.chars().take(PATH_CHARS_MAX).collect(),
+            route: None,
             since: Instant::now(),
             exchange: Arc::clone(exchange),
-        })
+        }))
+    }
+
+    /// Its route was found.
+    pub(super) fn routed(&mut self, route: Option<&str>) {
+        if let Some(begun) = &mut self.0 {
+            begun.route = route.map(str::to_owned);
+        }
     }
 
     /// The answer begins: it is logged when it has ended.
-    pub(super) fn answered<B: Body>(
-        entry: Option<Self>,
-        response: Response<B>,
-        route: Option<&str>,
-    ) -> Response<Logged<B>> {
-        let ending = entry.map(|entry| Ending {
+    pub(super) fn answered<B: Body>(mut self, response: Response<B>) -> Response<Logged<B>> {
+        let ending = self.0.take().map(|begun| Ending {
             status: response.status().as_u16(),
             answered: response.extensions().get::<Answered>().copied(),
-            route: route.map(str::to_owned),
-            entry,
+            begun,
         });
         response.map(|body| Logged { body, ending, sent: 0, is_whole: false })
     }
 }
 
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(begun) = self.0.take() {
+            begun.log(None, None, 0, true);
+        }
+    }
+}
+
+impl Begun {
+    fn log(self, status: Option<u16>, answered: Option<Answered>, sent: u64, is_aborted: bool) {
+        let Self { method, path, route, since, exchange } = self;
+        info!(
+            target: "semel_server::access",
+            method = method.as_str(),
+            path,
+            route,
+            status,
+            idempotency = answered.map(Answered::as_str),
+            ms = since.elapsed().as_micros() as f64 / 1_000.0,
+            received = exchange.received(),
+            sent,
+            aborted = is_aborted.then_some(true),
+            peer = %exchange.connection.peer().ip(),
+            "request"
+        );
+    }
+}
+
 /// What is known when the answer has begun.
 struct Ending {
-    entry: Entry,
+    begun: Begun,
     status: u16,
     answered: Option<Answered>,
-    route: Option<String>,
 }
 
 /// The body of an answer that is logged when it has ended.
@@ -108,22 +144,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Logged<B> {
 
 impl<B: Body> Drop for Logged<B> {
     fn drop(&mut self) {
-        let Some(Ending { entry, status, answered, route }) = self.ending.take() else { return };
-        let Entry { method, path, since, exchange } = entry;
-        let is_whole = self.is_whole || self.body.is_end_stream() || method == Method::HEAD || status == 101;
-        info!(
-            target: "semel_server::access",
-            method = method.as_str(),
-            path,
-            route,
-            status,
-            idempotency = answered.map(Answered::as_str),
-            ms = since.elapsed().as_micros() as f64 / 1_000.0,
-            received = exchange.received(),
-            sent = self.sent,
-            aborted = (!is_whole).then_some(true),
-            peer = %exchange.connection.peer().ip(),
-            "request"
-        );
+        let Some(Ending { begun, status, answered }) = self.ending.take() else { return };
+        let has_no_body = begun.method == Method::HEAD || status == 101;
+        let is_whole = self.is_whole || self.body.is_end_stream() || has_no_body;
+        begun.log(Some(status), answered, self.sent, !is_whole);
     }
 }

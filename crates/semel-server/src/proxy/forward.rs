@@ -19,6 +19,8 @@ use super::{
     headers::{
         CalledBy, add_via, is_websocket, join_cookies, set_forwarded, set_websocket, strip_hop_by_hop,
     },
+    memory::Room,
+    resolve::record,
     tunnel,
     upstream::Upstream,
 };
@@ -36,15 +38,16 @@ use semel::{
     BoxFuture,
     http::{Body, CallLease, IDEMPOTENCY_KEY, Problem, ProblemBase, Verdict},
 };
-use semel_core::sabotage;
+use semel_core::{key::Identity, sabotage};
 use std::{
     convert::Infallible,
     error::Error as StdError,
+    net::IpAddr,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
 };
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::time::timeout;
 use tower_service::Service;
 use tracing::warn;
 
@@ -69,15 +72,10 @@ pub(super) struct Forwarding {
     pub(super) problems: ProblemBase,
 }
 
-/// Memory that a request with a key has; in its extensions, and given back when it was sent.
-#[derive(Clone, Debug)]
-pub(super) struct Room {
-    _permit: Arc<OwnedSemaphorePermit>,
-}
-
-impl Room {
-    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self { _permit: Arc::new(permit) }
+impl Forward {
+    /// Whether what this one says of those before it is believed.
+    pub(super) fn trusts(&self, peer: IpAddr) -> bool {
+        self.0.trusted.iter().any(|it| it.contains(peer))
     }
 }
 
@@ -112,7 +110,8 @@ impl Forwarding {
         let exchange = request.extensions_mut().remove::<Arc<Exchange>>().expect("the gateway puts it there");
         // Dropped when the answer has begun: by then the request was sent.
         let room = request.extensions_mut().remove::<Room>();
-        let has_key = CallLease::of(request.extensions()).is_some();
+        let call = CallLease::of(request.extensions()).map(|it| *it.key().identity());
+        let has_key = call.is_some();
         let wants_upgrade = !has_key && is_websocket(request.headers());
         let client_side = wants_upgrade.then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
@@ -124,7 +123,7 @@ impl Forwarding {
         drop(room);
         let mut response = match answered {
             Ok(response) => response,
-            Err(no_answer) => return self.told(&no_answer, &exchange),
+            Err(no_answer) => return self.told(&no_answer, &exchange, call.as_ref()),
         };
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return self.incoming(response);
@@ -245,7 +244,8 @@ impl Forwarding {
     }
 
     /// What the client is told when there is no answer, and what that means for its key.
-    fn told(&self, no_answer: &NoAnswer, exchange: &Exchange) -> Response<Outbound> {
+    fn told(&self, no_answer: &NoAnswer, exchange: &Exchange, call: Option<&Identity>) -> Response<Outbound> {
+        let record = call.map(record);
         if let Some(refused) = exchange.refused() {
             return self.problem(refused, Verdict::Lost);
         }
@@ -255,11 +255,12 @@ impl Forwarding {
                 self.problem(Problem::UPSTREAM, Verdict::Released)
             }
             NoAnswer::Broken(error) => {
-                warn!(error = chain(error), "the upstream did not answer a request that it may have got");
+                let error = chain(error);
+                warn!(error, record, "the upstream did not answer a request that it may have got");
                 self.problem(Problem::UPSTREAM, Verdict::Lost)
             }
             NoAnswer::TooLate => {
-                warn!("the upstream did not answer in time");
+                warn!(record, "the upstream did not answer in time");
                 self.problem(Problem::UPSTREAM_TIMEOUT, Verdict::Lost)
             }
         }

@@ -4,30 +4,23 @@ use super::{
     access::{Entry, Logged},
     body::{BodyLimits, Inbound},
     exchange::{Exchange, host},
-    forward::{Answer, Forward, Room, is_unsupported},
+    forward::{Answer, Forward, is_unsupported},
     headers::strip_own,
     health::Health,
+    memory::{Memory, ROOM_WAIT, Room},
     pattern::canonical,
+    resolve::Doubts,
     routes::{Route, Routes},
 };
-use crate::{
-    listen::Connection,
-    problem::{BAD_REQUEST, BUSY},
-};
+use crate::listen::Connection;
 use http::{Request, Response};
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
 use semel::{
     BoxFuture,
-    http::{Body, Problem, ProblemBase},
+    http::{Body, InDoubt, Problem, ProblemBase},
 };
-use std::{convert::Infallible, sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
-
-/// How long a request with a key waits for memory.
-const ROOM_WAIT: Duration = Duration::from_secs(15);
-/// What memory is counted in.
-const ROOM_UNIT: u64 = 1024;
+use std::{convert::Infallible, sync::Arc};
 
 /// The proxy as a service. Cheap to clone.
 #[derive(Clone)]
@@ -43,28 +36,7 @@ pub(super) struct Inside {
     pub(super) body_limits: BodyLimits,
     pub(super) problems: ProblemBase,
     pub(super) memory: Memory,
-}
-
-/// The memory that requests with keys share.
-pub(super) struct Memory {
-    room: Arc<Semaphore>,
-    units: u32,
-}
-
-impl Memory {
-    pub(super) fn new(bytes: u64) -> Self {
-        let most = u64::from(u32::MAX).min(Semaphore::MAX_PERMITS as u64);
-        let units = (bytes / ROOM_UNIT).clamp(1, most) as u32;
-        Self { room: Arc::new(Semaphore::new(units as usize)), units }
-    }
-
-    /// Room for so many bytes, if there is any soon.
-    async fn take(&self, bytes: u64) -> Option<Room> {
-        let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX).clamp(1, self.units);
-        let taking = Arc::clone(&self.room).acquire_many_owned(units);
-        let taken = tokio::time::timeout(ROOM_WAIT, taking).await.ok()?;
-        taken.ok().map(Room::new)
-    }
+    pub(super) doubts: Doubts,
 }
 
 impl Service<Request<Incoming>> for Gateway {
@@ -85,7 +57,7 @@ impl Inside {
             request.extensions().get::<Connection>().expect("the listener puts it there").clone();
         let named = found.clone().ok().flatten();
         let exchange = Arc::new(Exchange::new(connection, named, request.version()));
-        let entry = Entry::begin(&request, &exchange);
+        let mut entry = Entry::begin(&request, &exchange);
         let path = canonical(request.uri().path()).into_owned();
         if Health::is_reserved(&path) {
             let response = if self.has_admin {
@@ -93,14 +65,18 @@ impl Inside {
             } else {
                 self.health.answer(request.method(), &path).await
             };
-            return Entry::answered(entry, response, None);
+            return entry.answered(response);
         }
         if found.is_err() {
-            return Entry::answered(entry, BAD_REQUEST.response(&self.problems), None);
+            return entry.answered(Problem::BAD_REQUEST.response(&self.problems));
         }
         let route = self.routes.find(&path);
-        let response = self.routed(route, request, &exchange).await;
-        Entry::answered(entry, response, route.name())
+        entry.routed(route.name());
+        let mut response = self.routed(route, request, &exchange).await;
+        if let Some(InDoubt(key)) = response.extensions_mut().remove() {
+            self.doubts.told(key, route.name());
+        }
+        entry.answered(response)
     }
 
     async fn routed(
@@ -115,11 +91,11 @@ impl Inside {
         if request.body().size_hint().lower() > self.body_limits.bytes_max {
             return Problem::REQUEST_TOO_LARGE.response(&self.problems);
         }
-        let room = match route.buffered(&request) {
-            None => None,
-            Some(bytes) => match self.memory.take(bytes).await {
-                None => return BUSY.response_after(&self.problems, ROOM_WAIT),
-                room => room,
+        let (room, request) = match route.buffered(&request) {
+            None => (None, request),
+            Some(bytes) => match self.room(route, bytes, request, exchange).await {
+                Ok(taken) => taken,
+                Err(refused) => return refused,
             },
         };
         let mut request = request.map(|body| Inbound::new(body, self.body_limits, Arc::clone(exchange)));
@@ -139,5 +115,30 @@ impl Inside {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+
+    /// Room for the body of a request with a key.
+    async fn room(
+        &self,
+        route: &Route,
+        bytes: u64,
+        request: Request<Incoming>,
+        exchange: &Exchange,
+    ) -> Result<(Option<Room>, Request<Incoming>), Response<Answer>> {
+        let peer = exchange.connection.peer().ip();
+        let address = Some(peer).filter(|peer| !self.forward.trusts(*peer));
+        if let Some(room) = self.memory.try_take(bytes, address) {
+            return Ok((Some(room), request));
+        }
+        // What will be refused by its head does not wait for room that it does not need.
+        let (parts, body) = request.into_parts();
+        let is_refused = route.layer().is_some_and(|it| it.key_of(&parts).is_err());
+        let request = Request::from_parts(parts, body);
+        if is_refused {
+            return Ok((None, request));
+        }
+        let busy = || Problem::BUSY.response_after(&self.problems, ROOM_WAIT);
+        let room = self.memory.take(bytes, address).await.ok_or_else(busy)?;
+        Ok((Some(room), request))
     }
 }

@@ -5,7 +5,8 @@
 //! 2. An upgrade to a WebSocket keeps its two headers. No other is passed on: one to HTTP/2 (`h2c`) would let requests
 //!    past this proxy.
 //! 3. `Forwarded` and `X-Forwarded-For/-Proto/-Host` say whom the proxy was called by. What the client says of itself
-//!    there is believed only if it is a proxy that the operator trusts; then the proxy adds itself to it.
+//!    there, in any other `X-Forwarded-…` and in `X-Real-IP` is believed only if it is a proxy that the operator trusts;
+//!    then the proxy adds itself to it. Else all of that is taken off.
 //! 4. Several `Cookie` headers, which HTTP/2 allows, become one.
 //!
 //! Nothing here reads or writes a byte.
@@ -119,6 +120,7 @@ pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
         }
         return;
     }
+    strip_hearsay(headers);
     // These take the place of whatever the client said.
     set(headers, X_FORWARDED_FOR, peer.into());
     set(headers, FORWARDED, element.into());
@@ -127,6 +129,16 @@ pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
         Some(host) => headers.insert(X_FORWARDED_HOST, host.clone()),
         None => headers.remove(X_FORWARDED_HOST),
     };
+}
+
+/// Takes off whatever a client says of where it is, also in words that this proxy does not use itself: the upstream may know
+/// them (`X-Forwarded-Prefix`, `X-Real-IP`), and would take them for the proxy's.
+fn strip_hearsay(headers: &mut HeaderMap) {
+    let is_hearsay = |it: &&HeaderName| it.as_str().starts_with("x-forwarded-") || it.as_str() == "x-real-ip";
+    let all: Vec<HeaderName> = headers.keys().filter(is_hearsay).cloned().collect();
+    for name in all {
+        headers.remove(name);
+    }
 }
 
 /// An element of `Forwarded` (RFC 7239).
@@ -241,6 +253,9 @@ mod tests {
             ("x-forwarded-for", "5.6.7.8"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "public.example"),
+            ("x-forwarded-port", "443"),
+            ("x-forwarded-prefix", "/admin"),
+            ("x-real-ip", "1.2.3.4"),
         ]);
         let host = HeaderValue::from_static("example.com:8080");
         set_forwarded(&mut all, &CalledBy { peer: peer.parse().unwrap(), host: Some(&host), is_trusted });
@@ -254,6 +269,9 @@ mod tests {
             ("x-forwarded-for", "1.2.3.4, 5.6.7.8, 10.0.0.9"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "public.example"),
+            ("x-forwarded-port", "443"),
+            ("x-forwarded-prefix", "/admin"),
+            ("x-real-ip", "1.2.3.4"),
         ]);
         assert_eq!(forwarded_by("::ffff:10.0.0.9", true), expected);
     }

@@ -6,7 +6,8 @@
 //! 3. What the upstream may have got, and did not answer, is not sent again while its lease stands, also if this process
 //!    was killed meanwhile.
 //! 4. Health and readiness are answered below [`RESERVED`].
-//! 5. What the proxy itself says is a problem document.
+//! 5. A request whose outcome is unknown is resolved by an operator, on an address that clients do not reach.
+//! 6. What the proxy itself says is a problem document.
 //!
 //! It does not end TLS, balance load, cache, compress, or change bodies.
 
@@ -17,12 +18,16 @@ mod forward;
 mod gateway;
 mod headers;
 mod health;
+mod memory;
 pub(crate) mod pattern;
+mod resolve;
 mod routes;
 mod start;
 mod tunnel;
 mod upstream;
 
 pub use health::{FRESH, RESERVED};
+pub use memory::SHARES;
 pub use pattern::{PATTERN_BYTES_MAX, Pattern};
+pub use resolve::DOUBTS_MAX;
 pub use start::{Proxy, run};

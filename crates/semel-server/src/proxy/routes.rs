@@ -9,7 +9,7 @@ use super::{
     pattern::{Pattern, canonical},
 };
 use crate::config::{Caller, KeyMode, OnLost, ProxySettings, QuotaSettings, RouteSettings};
-use http::{Method, Request, request::Parts};
+use http::{HeaderName, Method, Request, header::AUTHORIZATION, request::Parts};
 use semel::{
     OnLapse, Once,
     http::{self as layer, IDEMPOTENCY_KEY, Idempotency, IdempotencyLayer, Quota},
@@ -28,6 +28,8 @@ pub(super) struct Route {
     pattern: Option<Pattern>,
     methods: Vec<Method>,
     request_bytes_max: u64,
+    /// What tells callers apart; none if nothing does.
+    caller_header: Option<HeaderName>,
     /// None if keys are off.
     protected: Option<(IdempotencyLayer, Idempotency<Forward>)>,
 }
@@ -38,6 +40,11 @@ impl Routes {
             pattern: pattern.cloned(),
             methods: of.methods.clone(),
             request_bytes_max: of.request_bytes_max,
+            caller_header: match &of.caller {
+                Caller::Authorization => Some(AUTHORIZATION),
+                Caller::Header(name) => Some(name.clone()),
+                Caller::Anyone => None,
+            },
             protected: (of.key != KeyMode::Off).then(|| {
                 let layer = layer_of(settings, once, pattern, of);
                 let service = layer.layer(forward.clone());
@@ -76,6 +83,16 @@ impl Route {
     /// The service that protects it, if any does.
     pub(super) fn protected(&self) -> Option<&Idempotency<Forward>> {
         self.protected.as_ref().map(|(_, service)| service)
+    }
+
+    /// The layer that protects it, if any does.
+    pub(super) fn layer(&self) -> Option<&IdempotencyLayer> {
+        self.protected.as_ref().map(|(layer, _)| layer)
+    }
+
+    /// What tells callers apart; none if nothing does.
+    pub(super) fn caller_header(&self) -> Option<&HeaderName> {
+        self.caller_header.as_ref()
     }
 
     /// How much of a request is read into memory, at most: nothing of one that passes through.

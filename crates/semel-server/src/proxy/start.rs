@@ -2,14 +2,17 @@
 //!
 //! 1. The store is opened and asked what it promises, then the addresses are bound; only then anybody is let in.
 //! 2. SIGTERM and SIGINT stop it: nobody is accepted any more, what is under way is finished within `shutdown`, and the
-//!    process ends with 0. A second signal ends it at once.
+//!    process ends with 0. A second signal ends it at once. The address of health and readiness, if it is one of its own, is
+//!    answered until all of that is done, so that a load balancer sees why.
 
 use super::{
     body::BodyLimits,
     forward::{Answer, Forward, Forwarding},
-    gateway::{Gateway, Inside, Memory},
+    gateway::{Gateway, Inside},
     health::Health,
+    memory::Memory,
     pattern::canonical,
+    resolve::{self, Doubts},
     routes::Routes,
     upstream::upstream,
 };
@@ -22,7 +25,13 @@ use crate::{
 use http::{Request, Response};
 use hyper::{body::Incoming, service::Service};
 use semel::{BoxFuture, Once, cleanup::Cleanup, http::ProblemBase};
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{
     net::{TcpListener, TcpSocket},
     signal::unix::SignalKind,
@@ -34,6 +43,9 @@ const INTERRUPTED: i32 = 130;
 
 /// Most connections that wait to be accepted; a crowd that comes at once is more than the usual thousand.
 const BACKLOG_MAX: u32 = 4096;
+
+/// How long those who ask for health may take when everything else has ended.
+const ADMIN_END_MAX: Duration = Duration::from_secs(1);
 
 /// A proxy that is ready to let clients in.
 pub struct Proxy {
@@ -48,7 +60,7 @@ pub struct Proxy {
 
 /// Runs the proxy until a signal ends it.
 pub async fn run(settings: ProxySettings) -> Result<(), Failure> {
-    let once = store_url::open(&settings.store).await?;
+    let once = store_url::open(&settings.store, settings.seal_keys.as_deref()).await?;
     let proxy = Proxy::bind(settings, once)?;
     let signals = proxy.stop_on_signals()?;
     proxy.serve().await;
@@ -118,10 +130,11 @@ impl Proxy {
             let networks = if exempt { settings.trusted_proxies.clone() } else { Vec::new() };
             (settings.limits.listen.clone(), networks)
         };
+        let (admin_stopper, admin_stop) = listen::stop();
         let admin = admin.map(|listener| {
             let (limits, exempt) = door(false);
             let door = Door::new(Admin(Arc::clone(&gateway.0)), limits, exempt, problems(&settings));
-            tokio::spawn(listen::serve(listener, Arc::new(door), stop.clone(), patience))
+            tokio::spawn(listen::serve(listener, Arc::new(door), admin_stop, ADMIN_END_MAX))
         });
         let (limits, exempt) = door(true);
         let door = Arc::new(Door::new(gateway.clone(), limits, exempt, problems(&settings)));
@@ -134,8 +147,11 @@ impl Proxy {
         // Those whose clients have gone, too.
         let left = patience.saturating_sub(since.elapsed());
         let all_recorded = tokio::time::timeout(left, gateway.0.routes.idle()).await.is_ok();
+        // Last of all: until here, whoever asks is told that it is stopping.
+        admin_stopper.stop();
         if let Some(admin) = admin {
-            admin.abort();
+            // It does not panic; and if it did, everything else has ended.
+            let _ = admin.await;
         }
         cleanup.stop().await;
         drop(stopper);
@@ -198,6 +214,7 @@ fn gateway(settings: &ProxySettings, once: &Once, stop: &Stop) -> Result<Gateway
         },
         problems: problems(settings),
         memory: Memory::new(settings.limits.buffer_bytes_max),
+        doubts: Doubts::default(),
     })))
 }
 
@@ -214,7 +231,10 @@ impl Service<Request<Incoming>> for Admin {
         let inside = Arc::clone(&self.0);
         Box::pin(async move {
             let path = canonical(request.uri().path()).into_owned();
-            Ok(inside.health.answer(request.method(), &path).await)
+            Ok(match path.as_str() {
+                resolve::PATH => inside.resolve(request).await,
+                _ => inside.health.answer(request.method(), &path).await,
+            })
         })
     }
 }

@@ -2,18 +2,24 @@
 //!
 //! 1. What the doctor refuses is not started on.
 //! 2. A store that is not built in says how to get it.
+//! 3. Results are sealed before they reach the store if there are keys: see [`super::seal`].
 
-use super::{Place, StoreUrl};
+use super::{Place, StoreUrl, seal};
 use crate::exit::Failure;
 use semel::{
-    MemoryStore, Once, StoreError, StoreErrorKind,
+    MemoryStore, Once, OnceBuilder, StoreError, StoreErrorKind,
     doctor::{Report, Severity},
 };
+use std::path::Path;
 use tracing::{info, warn};
 
-/// Opens a store, and tells the log what it promises.
-pub(crate) async fn open(url: &StoreUrl) -> Result<Once, Failure> {
-    let (once, report) = found(&url.place).await.map_err(|trouble| failure(url, trouble))?;
+/// Opens a store, with the keys of this file if there is one, and tells the log what it promises.
+pub(crate) async fn open(url: &StoreUrl, seal_keys: Option<&Path>) -> Result<Once, Failure> {
+    let builder = match seal_keys {
+        Some(file) => seal::sealed(Once::builder(), file)?,
+        None => Once::builder(),
+    };
+    let (once, report) = found(&url.place, builder).await.map_err(|trouble| failure(url, trouble))?;
     for finding in report.findings.iter().filter(|it| it.severity == Severity::Warning) {
         warn!(finding = %finding, "the store promises less than it could");
     }
@@ -60,88 +66,88 @@ fn failure(url: &StoreUrl, trouble: Trouble) -> Failure {
 /// What opening gives: the store, and what its doctor says.
 type Found = Result<(Once, Report), Trouble>;
 
-async fn found(place: &Place) -> Found {
+async fn found(place: &Place, builder: OnceBuilder) -> Found {
     match place {
         Place::Memory => {
             let store = MemoryStore::new();
             let report = store.doctor().await?;
-            Ok((Once::new(store), report))
+            Ok((builder.store(store), report))
         }
-        Place::Embedded(directory) => embedded(directory).await,
-        Place::Postgres { .. } => postgres(place).await,
-        Place::Sqlite { url, table } => sqlite(url, table.as_deref()).await,
-        Place::Redis { url, prefix } => redis(url, prefix.as_deref()).await,
-        Place::Nats { url, bucket, replicas } => nats(url, bucket, *replicas).await,
-        Place::DynamoDb { .. } => dynamodb(place).await,
+        Place::Embedded(directory) => embedded(directory, builder).await,
+        Place::Postgres { .. } => postgres(place, builder).await,
+        Place::Sqlite { url, table } => sqlite(url, table.as_deref(), builder).await,
+        Place::Redis { url, prefix } => redis(url, prefix.as_deref(), builder).await,
+        Place::Nats { url, bucket, replicas } => nats(url, bucket, *replicas, builder).await,
+        Place::DynamoDb { .. } => dynamodb(place, builder).await,
         Place::Firestore { project, database, collection } => {
-            firestore(project, database.as_deref(), collection.as_deref()).await
+            firestore(project, database.as_deref(), collection.as_deref(), builder).await
         }
     }
 }
 
 #[cfg(feature = "embedded")]
-async fn embedded(directory: &std::path::Path) -> Found {
+async fn embedded(directory: &Path, builder: OnceBuilder) -> Found {
     let report = semel::doctor::embedded(directory)?;
     let (directory, clock) = (directory.to_owned(), std::sync::Arc::new(semel::SystemClock::new()));
     let opening = move || semel_embedded::EmbeddedStore::open(directory, clock);
     let store = tokio::task::spawn_blocking(opening).await.expect("opening a store does not panic")?;
-    Ok((Once::new(store), report))
+    Ok((builder.store(store), report))
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres(place: &Place) -> Found {
+async fn postgres(place: &Place, builder: OnceBuilder) -> Found {
     let Place::Postgres { url, table, schema, connections_max, creates } = place else {
         unreachable!("it is asked for PostgreSQL")
     };
-    let mut builder = semel::store::postgres::PostgresStore::builder();
+    let mut store = semel::store::postgres::PostgresStore::builder();
     if let Some(table) = table {
-        builder = builder.table(table);
+        store = store.table(table);
     }
     if let Some(schema) = schema {
-        builder = builder.schema(schema);
+        store = store.schema(schema);
     }
     if let Some(connections) = connections_max {
-        builder = builder.connections_max(*connections);
+        store = store.connections_max(*connections);
     }
     if *creates {
-        builder = builder.create();
+        store = store.create();
     }
-    let store = builder.connect(url).await?;
+    let store = store.connect(url).await?;
     let report = store.doctor().await?;
-    Ok((Once::new(store), report))
+    Ok((builder.store(store), report))
 }
 
 #[cfg(feature = "sqlite")]
-async fn sqlite(url: &str, table: Option<&str>) -> Found {
-    let mut builder = semel::store::sqlite::SqliteStore::builder().create();
+async fn sqlite(url: &str, table: Option<&str>, builder: OnceBuilder) -> Found {
+    let mut store = semel::store::sqlite::SqliteStore::builder().create();
     if let Some(table) = table {
-        builder = builder.table(table);
+        store = store.table(table);
     }
-    let store = builder.connect(url).await?;
+    let store = store.connect(url).await?;
     let report = store.doctor().await?;
-    Ok((Once::new(store), report))
+    Ok((builder.store(store), report))
 }
 
 #[cfg(feature = "redis")]
-async fn redis(url: &str, prefix: Option<&str>) -> Found {
+async fn redis(url: &str, prefix: Option<&str>, builder: OnceBuilder) -> Found {
     let mut store = semel::store::redis::RedisStore::connect(url).await?;
     if let Some(prefix) = prefix {
         store = store.with_prefix(prefix)?;
     }
     let report = store.doctor().await?;
-    Ok((Once::new(store), report))
+    Ok((builder.store(store), report))
 }
 
 #[cfg(feature = "nats")]
-async fn nats(url: &str, bucket: &str, replicas: usize) -> Found {
+async fn nats(url: &str, bucket: &str, replicas: usize, builder: OnceBuilder) -> Found {
     use semel::store::nats::{Bucket, NatsStore};
     let store = NatsStore::connect_or_create(url, &Bucket::new(bucket).replicas(replicas)).await?;
     let report = store.doctor().await?;
-    Ok((Once::new(store), report))
+    Ok((builder.store(store), report))
 }
 
 #[cfg(feature = "dynamodb")]
-async fn dynamodb(place: &Place) -> Found {
+async fn dynamodb(place: &Place, builder: OnceBuilder) -> Found {
     use semel::store::dynamodb::{DynamoStore, MARGIN};
     let Place::DynamoDb { table, region, endpoint } = place else { unreachable!("it is asked for DynamoDB") };
     let mut loader = aws_config::from_env();
@@ -153,11 +159,16 @@ async fn dynamodb(place: &Place) -> Found {
     }
     let store = DynamoStore::new(aws_sdk_dynamodb::Client::new(&loader.load().await), table);
     let report = store.doctor().await?;
-    Ok((Once::builder().margin(MARGIN).store(store), report))
+    Ok((builder.margin(MARGIN).store(store), report))
 }
 
 #[cfg(feature = "firestore")]
-async fn firestore(project: &str, database: Option<&str>, collection: Option<&str>) -> Found {
+async fn firestore(
+    project: &str,
+    database: Option<&str>,
+    collection: Option<&str>,
+    builder: OnceBuilder,
+) -> Found {
     let mut store = super::google::firestore(project)?;
     if let Some(database) = database {
         store = store.database(database);
@@ -166,7 +177,7 @@ async fn firestore(project: &str, database: Option<&str>, collection: Option<&st
         store = store.collection(collection);
     }
     let report = store.doctor().await?;
-    Ok((Once::new(store), report))
+    Ok((builder.store(store), report))
 }
 
 macro_rules! not_built_in {
@@ -178,10 +189,10 @@ macro_rules! not_built_in {
     };
 }
 
-not_built_in!("embedded", embedded(&std::path::Path));
-not_built_in!("postgres", postgres(&Place));
-not_built_in!("sqlite", sqlite(&str, Option<&str>));
-not_built_in!("redis", redis(&str, Option<&str>));
-not_built_in!("nats", nats(&str, &str, usize));
-not_built_in!("dynamodb", dynamodb(&Place));
-not_built_in!("firestore", firestore(&str, Option<&str>, Option<&str>));
+not_built_in!("embedded", embedded(&Path, OnceBuilder));
+not_built_in!("postgres", postgres(&Place, OnceBuilder));
+not_built_in!("sqlite", sqlite(&str, Option<&str>, OnceBuilder));
+not_built_in!("redis", redis(&str, Option<&str>, OnceBuilder));
+not_built_in!("nats", nats(&str, &str, usize, OnceBuilder));
+not_built_in!("dynamodb", dynamodb(&Place, OnceBuilder));
+not_built_in!("firestore", firestore(&str, Option<&str>, Option<&str>, OnceBuilder));

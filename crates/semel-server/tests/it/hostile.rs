@@ -4,7 +4,10 @@ use super::support::{Client, Proxy, Raw, Upstream, answer, exchange, pieces, pos
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Sends these bytes, and demands that they are refused with this status and the connection closed, unforwarded.
@@ -127,6 +130,27 @@ async fn heads_are_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn heads_of_http2_are_limited_too() {
+    let upstream = Upstream::echo().await;
+    let proxy = Proxy::with(upstream.address, "[proxy.limits]\nheaders_max = 20\nuri_bytes_max = \"1KiB\"\n");
+    let client = Client::http2();
+    let send = async |path: String, name: &'static str, count: usize| {
+        let mut request = Request::get(proxy.url(&path));
+        for n in 0..count {
+            request = request.header(name, format!("a={n}"));
+        }
+        client.send(request.body(Full::default().boxed()).unwrap()).await
+    };
+    let long = send(format!("/{}", "a".repeat(1024)), "x", 1).await;
+    assert_eq!((long.status.as_u16(), long.problem().as_str()), (414, "uri-too-long"));
+    let many = send("/".to_owned(), "x", 21).await;
+    assert_eq!((many.status.as_u16(), many.problem().as_str()), (431, "headers-too-large"));
+    assert_eq!(upstream.calls(), 0);
+    assert_eq!(send(format!("/{}", "a".repeat(1023)), "x", 15).await.status, 200);
+    assert_eq!(send("/".to_owned(), "cookie", 50).await.status, 200, "a cookie in many pieces is one header");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bodies_are_limited() {
     let upstream = Upstream::echo().await;
     let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbody_bytes_max = \"1KiB\"\n");
@@ -141,6 +165,42 @@ async fn bodies_are_limited() {
         let found = send(cut).await;
         assert_eq!((found.status.as_u16(), found.problem().as_str()), (413, "request-too-large"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_senders_of_one_address_leave_room_for_others() {
+    let upstream = Upstream::echo().await;
+    let config = "[proxy.limits]\nbuffer_bytes_max = \"128KiB\"\n[proxy.timeouts]\nbody_grace = \"1m\"\n\
+                  [defaults]\nrequest_bytes_max = \"64KiB\"\n";
+    let proxy = Proxy::with(upstream.address, config);
+    let head = |key: &str| {
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: {key}\r\n\
+             Expect: 100-continue\r\nConnection: close\r\nContent-Length: 65536\r\n\r\n"
+        )
+    };
+    let mut slow = Vec::new();
+    for n in 0..4 {
+        let mut raw = Raw::connect(proxy.address).await;
+        raw.write(head(&format!("slow-{n}"))).await;
+        if n == 0 {
+            raw.until("100 Continue").await;
+        }
+        slow.push(raw);
+    }
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+    let mut other = Raw(socket.connect(proxy.address).await.unwrap());
+    other.write(head("other")).await;
+    other.until("100 Continue").await;
+    other.write(vec![b'x'; 65_536]).await;
+    assert!(other.rest().await.contains("HTTP/1.1 200 OK"));
+    let since = Instant::now();
+    let mut wrong = Raw::connect(proxy.address).await;
+    wrong.write(head("\"no end")).await;
+    let refused = wrong.until("\r\n\r\n").await;
+    assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+    assert!(since.elapsed() < Duration::from_secs(10), "what is refused by its head waits for no room");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,7 +246,7 @@ async fn a_head_that_does_not_end_is_not_waited_for() {
             if writer.write_all(b"a").await.is_err() {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let mut read = Vec::new();

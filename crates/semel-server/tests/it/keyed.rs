@@ -258,8 +258,8 @@ async fn memory_for_keyed_requests_is_limited_and_waited_for() {
         }
     })
     .await;
-    // Room for two of them.
-    let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbuffer_bytes_max = \"128KiB\"\n");
+    // Room for two of them: one address has half.
+    let proxy = Proxy::with(upstream.address, "[proxy.limits]\nbuffer_bytes_max = \"256KiB\"\n");
     let client = Client::new();
     let send = |n: usize| {
         let (client, url) = (client.clone(), proxy.url("/"));
@@ -278,5 +278,51 @@ async fn memory_for_keyed_requests_is_limited_and_waited_for() {
     assert_eq!(passing.await.unwrap().text(), "6");
     for sent in sent {
         assert_eq!(sent.await.unwrap().text(), "65536");
+    }
+}
+
+/// Whether these bytes stand in any file below a directory.
+#[cfg(feature = "embedded")]
+fn is_in_files(directory: &std::path::Path, bytes: &[u8]) -> bool {
+    std::fs::read_dir(directory).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return is_in_files(&path, bytes);
+        }
+        std::fs::read(path).unwrap().windows(bytes.len()).any(|it| it == bytes)
+    })
+}
+
+#[cfg(all(feature = "embedded", feature = "seal"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_can_be_sealed() {
+    const SECRET: &str = "4242-4242-4242";
+    let first = format!("one {}\n", "0a".repeat(32));
+    let rotated = format!("two {}\n{first}", "0b".repeat(32));
+    let lost = format!("two {}\n", "0b".repeat(32));
+    for keys in [None, Some(&first)] {
+        let upstream = Upstream::start(async |_| answer(201, SECRET)).await;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let start = |keys: Option<&String>| {
+            let Some(keys) = keys else { return Proxy::start(path, upstream.address, "", &[]) };
+            std::fs::write(path.join("keys"), keys).unwrap();
+            Proxy::start(path, upstream.address, "[proxy]\nseal_keys = \"keys\"\n", &[])
+        };
+        let client = Client::new();
+        let proxy = start(keys);
+        assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.text(), SECRET);
+        assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.text(), SECRET);
+        proxy.kill();
+        assert_eq!(is_in_files(&path.join("semel-data"), SECRET.as_bytes()), keys.is_none());
+        if keys.is_some() {
+            let proxy = start(Some(&rotated));
+            let again = client.send(post(&proxy.url("/"), "k", "10")).await;
+            assert_eq!((again.text(), again.is_replayed()), (SECRET, true));
+            proxy.kill();
+            let proxy = start(Some(&lost));
+            assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.problem(), "internal");
+        }
+        assert_eq!(upstream.calls(), 1);
     }
 }

@@ -1,8 +1,9 @@
 //! What is written, and what never is.
 
-use super::support::{Client, Proxy, Upstream, answer, exchange, post};
+use super::support::{Client, Proxy, Raw, Upstream, answer, exchange, post};
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_request_is_one_line() {
@@ -28,6 +29,42 @@ async fn every_request_is_one_line() {
     let (what, status, ..) = seen(2);
     assert_eq!((what.as_str(), status), ("POST /payments/7 /payments/{id} refused", 422));
     assert_eq!(seen(3), ("GET /other - -".to_owned(), 201, 0, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_hangs_up_before_its_answer_is_a_line_too() {
+    let (upstream, _gate) = Upstream::gated().await;
+    let proxy = Proxy::with(upstream.address, "[[route]]\npath = \"/slow\"\n");
+    let mut raw = Raw::connect(proxy.address).await;
+    raw.write("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    upstream.called(1).await;
+    drop(raw);
+    let line = proxy.event("request");
+    assert_eq!((&line["path"], &line["route"]), (&json!("/slow"), &json!("/slow")));
+    assert_eq!((&line["aborted"], line.get("status")), (&json!(true), None), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_before_it_is_a_request_is_a_line_too() {
+    let upstream = Upstream::echo().await;
+    let config = "[proxy.limits]\nuri_bytes_max = \"1KiB\"\n[proxy.timeouts]\nhead = \"100ms\"\n";
+    let proxy = Proxy::with(upstream.address, config);
+    let long = "a".repeat(1_025);
+    for (sent, status, slug) in [
+        ("GET / HTTP/1.1\nHost: a\r\n\r\n".to_owned(), 400, "bad-request"),
+        ("GET / HTTP/1.1\r\nHost:".to_owned(), 408, "request-timeout"),
+        (format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), 414, "uri-too-long"),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: a\r\n".repeat(100)), 431, "headers-too-large"),
+    ] {
+        let before = proxy.log().matches("request refused").count();
+        exchange(proxy.address, sent).await;
+        let lines = proxy.events("request refused", before + 1);
+        let line = &lines[before];
+        assert_eq!((&line["status"], &line["problem"]), (&json!(status), &json!(slug)), "{line}");
+        assert_eq!(line["peer"], "127.0.0.1");
+    }
+    Client::http2().get(&proxy.url(&format!("/{long}"))).await;
+    assert_eq!(proxy.events("request refused", 5)[4]["status"], 414);
 }
 
 #[tokio::test(flavor = "multi_thread")]

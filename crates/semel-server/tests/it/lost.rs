@@ -1,7 +1,11 @@
 //! An upstream that does not answer: what is known, what is not, and what is never done twice.
 
 use super::support::{Client, Got, Proxy, Upstream, answer, post, soon};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use serde_json::json;
 use std::{
+    convert::Infallible,
     net::SocketAddr,
     sync::{
         Arc,
@@ -141,6 +145,117 @@ async fn a_lost_answer_can_be_reported_instead() {
     let (got, ..) = until_settled(&client, &proxy.url("/"), "k").await;
     assert_eq!((got.status.as_u16(), got.problem().as_str()), (409, "outcome-unknown"));
     assert_eq!(client.send(post(&proxy.url("/"), "k", "10")).await.problem(), "outcome-unknown");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+/// A proxy whose one request, under the key `k`, is of unknown outcome.
+async fn in_doubt(address: SocketAddr, client: &Client) -> Proxy {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[defaults]\nlease = \"1s\"\nwait = \"500ms\"\non_lost = \"report\"\n";
+    let arguments = ["--store", "memory:", "--admin-listen", "127.0.0.1:0"];
+    let proxy = Proxy::start(directory.path(), address, config, &arguments);
+    assert_eq!(client.send(post(&proxy.url("/pay"), "k", "10")).await.problem(), "upstream");
+    let (got, ..) = until_settled(client, &proxy.url("/pay"), "k").await;
+    assert_eq!(got.problem(), "outcome-unknown");
+    proxy
+}
+
+/// What an operator sends.
+fn says(proxy: &Proxy, body: &serde_json::Value) -> http::Request<BoxBody<Bytes, Infallible>> {
+    let url = format!("http://{}/.semel/resolve", proxy.admin.unwrap());
+    let request = http::Request::post(url).header("content-type", "application/json");
+    request.body(Full::new(Bytes::from(body.to_string())).boxed()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_who_found_out_that_it_did_not_happen_lets_the_next_one_be_sent() {
+    let (address, calls) = reading(drop).await;
+    let client = Client::new();
+    let proxy = in_doubt(address, &client).await;
+    let said = json!({
+        "method": "POST", "path": "/pay", "caller": "Bearer ann", "key": "k",
+        "happened": false, "by": "olga", "why": "it is not in the ledger",
+    });
+    let resolved = client.send(says(&proxy, &said)).await;
+    assert_eq!(resolved.status, 200, "{}", resolved.text());
+    let told: serde_json::Value = serde_json::from_slice(&resolved.body).unwrap();
+    assert_eq!((&told["happened"], &told["by"]), (&json!(false), &json!("olga")));
+    let log = proxy.event("a request of unknown outcome was resolved");
+    assert_eq!((&log["record"], &log["by"]), (&told["record"], &json!("olga")));
+    let audit = proxy.event("an operator changed a record");
+    assert_eq!((&audit["change"], &audit["why"]), (&json!("resolved"), &json!("it is not in the ledger")));
+    assert!(!proxy.log().contains("Bearer ann"), "{}", proxy.log());
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    assert_eq!(client.send(post(&proxy.url("/pay"), "k", "10")).await.problem(), "upstream");
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "it was sent again");
+    assert_eq!(client.send(says(&proxy, &said)).await.problem(), "not-in-doubt");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_can_name_it_as_the_log_does_and_say_that_it_happened() {
+    let (address, calls) = reading(drop).await;
+    let client = Client::new();
+    let proxy = in_doubt(address, &client).await;
+    let lost = proxy.event("the upstream did not answer a request that it may have got");
+    let name =
+        "the outcome of a request is unknown: find out, then resolve it on the address of `--admin-listen`";
+    let record = proxy.event(name)["record"].clone();
+    assert_eq!(lost["record"], record);
+    let said = json!({"record": record, "happened": true, "by": "olga", "why": "it is in the ledger"});
+    assert_eq!(client.send(says(&proxy, &said)).await.status, 200);
+    assert_eq!(client.send(post(&proxy.url("/pay"), "k", "10")).await.problem(), "response-not-retained");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    assert_eq!(client.send(says(&proxy, &said)).await.problem(), "no-record", "it is not in doubt any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_but_an_operator_resolves_anything() {
+    let (address, calls) = reading(drop).await;
+    let client = Client::new();
+    let proxy = in_doubt(address, &client).await;
+    let said = json!({
+        "method": "POST", "path": "/pay", "caller": "Bearer ann", "key": "k",
+        "happened": false, "by": "eve", "why": "again",
+    });
+    let with = |name: &'static str, value: &'static str| {
+        let mut request = says(&proxy, &said);
+        request.headers_mut().insert(name, value.parse().unwrap());
+        request
+    };
+    let mut outside = says(&proxy, &said);
+    *outside.uri_mut() = proxy.url("/.semel/resolve").parse().unwrap();
+    assert_eq!(client.send(outside).await.problem(), "not-found", "clients do not reach it");
+    for (request, expected) in [
+        (with("host", "evil.example"), "operator-only"),
+        (with("origin", "http://evil.example"), "operator-only"),
+        (with("sec-fetch-site", "cross-site"), "operator-only"),
+        (with("content-type", "text/plain"), "media-type"),
+        (with("content-type", "application/x-www-form-urlencoded"), "media-type"),
+    ] {
+        assert_eq!(client.send(request).await.problem(), expected);
+    }
+    let changed = |name: &str, value: serde_json::Value| {
+        let mut said = said.clone();
+        said[name] = value;
+        says(&proxy, &said)
+    };
+    for (name, value, expected) in [
+        ("caller", json!("Bearer bob"), "no-record"),
+        ("key", json!("other"), "no-record"),
+        ("path", json!("/pay2"), "no-record"),
+        ("method", json!("PATCH"), "no-record"),
+        ("method", json!("GET"), "bad-request"),
+        ("key", json!(""), "key-invalid"),
+        ("by", json!(" "), "bad-request"),
+        ("why", json!("x".repeat(5_000)), "bad-request"),
+        ("why", json!("x".repeat(20_000)), "request-too-large"),
+        ("happened", json!("no"), "bad-request"),
+        ("force", json!(true), "bad-request"),
+        ("record", json!("5f1c"), "bad-request"),
+    ] {
+        assert_eq!(client.send(changed(name, value.clone())).await.problem(), expected, "{name} {value}");
+    }
+    assert_eq!(client.send(post(&proxy.url("/pay"), "k", "10")).await.problem(), "outcome-unknown");
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 

@@ -18,6 +18,7 @@ mod lost;
 mod messages;
 mod pass;
 mod proof;
+mod reach;
 mod serve;
 mod stop;
 mod upgrade;

@@ -57,6 +57,67 @@ async fn readiness_ends_when_it_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_while_it_stops_is_told_that_it_does() {
+    let (upstream, gate) = Upstream::gated().await;
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--store", "memory:", "--admin-listen", "127.0.0.1:0"];
+    let mut proxy = Proxy::start(directory.path(), upstream.address, "", &arguments);
+    let admin = proxy.admin.unwrap();
+    let ask = async |path: &str| Client::new().get(&format!("http://{admin}/.semel/{path}")).await;
+    assert_eq!(ask("ready").await.status, 200);
+    let sent = tokio::spawn({
+        let url = proxy.url("/");
+        async move { Client::new().send(post(&url, "k", "done")).await }
+    });
+    upstream.called(1).await;
+    proxy.signal("TERM");
+    proxy.event("stopping: finishing what is under way");
+    for _ in 0..2 {
+        let ready = ask("ready").await;
+        assert_eq!((ready.status.as_u16(), ready.text()), (503, "{\"status\":\"stopping\"}\n"));
+        assert_eq!(ask("health").await.status, 200, "it lives");
+    }
+    gate.open(1);
+    assert_eq!(sent.await.unwrap().text(), "done");
+    assert_eq!(proxy.ended().code(), Some(0), "{}", proxy.log());
+}
+
+/// Takes the table away from a proxy whose records are in this file.
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+async fn without_table(file: &std::path::Path) {
+    let pool = sqlx::SqlitePool::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    let tables: Vec<(String,)> =
+        sqlx::query_as("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+            .fetch_all(&pool)
+            .await
+            .unwrap();
+    assert!(!tables.is_empty());
+    for (table,) in tables {
+        sqlx::query(sqlx::AssertSqlSafe(format!("DROP TABLE {table}"))).execute(&pool).await.unwrap();
+    }
+}
+
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_store_does_not_answer_it_is_not_ready_and_sends_nothing() {
+    let upstream = Upstream::echo().await;
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(directory.path(), upstream.address, "", &["--store", "sqlite://records.db"]);
+    let client = Client::new();
+    assert_eq!(client.send(post(&proxy.url("/"), "one", "10")).await.status, 200);
+    without_table(&directory.path().join("records.db")).await;
+    let got = client.send(post(&proxy.url("/"), "two", "10")).await;
+    assert_eq!((got.status.as_u16(), got.problem().as_str()), (503, "store"));
+    assert_eq!(got.header("retry-after"), Some("5"));
+    let ready = client.get(&proxy.url("/.semel/ready")).await;
+    let expected = "{\"status\":\"the store does not answer\"}\n";
+    assert_eq!((ready.status.as_u16(), ready.text()), (503, expected));
+    assert_eq!(client.get(&proxy.url("/.semel/health")).await.status, 200);
+    assert_eq!(client.get(&proxy.url("/")).await.status, 200, "what has no key needs no store");
+    assert_eq!(upstream.calls(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_takes_too_long_is_not_waited_for() {
     let (upstream, _gate) = Upstream::gated().await;
     let mut proxy = Proxy::with(upstream.address, "[proxy.timeouts]\nshutdown = \"300ms\"\n");

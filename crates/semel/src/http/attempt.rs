@@ -11,12 +11,13 @@ use super::{
     caller::CallerId,
     fingerprint::{Asked, fingerprint},
     layer::{CallSettings, Settings},
+    problem::STORE_WAIT,
     quota::{Counted, UsedUp},
     response::Made,
     route::{Named, path_and_query, route_of},
     service::{BodyOf, HttpResponse},
     stored::{self, KeptResponse},
-    verdict::{Doubt, Verdict},
+    verdict::{Doubt, InDoubt, Verdict},
 };
 use crate::{
     begin::{Begin, How, Replay},
@@ -34,11 +35,9 @@ use semel_core::{
     key::{Key, PartRef},
     record::Reason,
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tower_service::Service;
 
-/// How long a client is told to wait when the store cannot be reached.
-const STORE_WAIT: Duration = Duration::from_secs(5);
 /// Room for the kept headers of a response, beside its body.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -199,7 +198,9 @@ impl Settings {
     /// What the client is told of an error of ours.
     fn told_of<R: http_body::Body>(&self, error: &Error) -> Response<Body<R>> {
         let problem = match error.kind() {
-            ErrorKind::Store | ErrorKind::Contended | ErrorKind::Lapsed => Problem::STORE,
+            ErrorKind::Store | ErrorKind::Contended => Problem::STORE,
+            // The service was at work when it was stopped: what it had done by then is done.
+            ErrorKind::Lapsed => Problem::INTERRUPTED,
             ErrorKind::Unconfirmed => Problem::OUTCOME_UNCONFIRMED,
             _ => return self.refused(Problem::INTERNAL),
         };
@@ -214,7 +215,11 @@ impl Settings {
                 Err(problem) => self.refused(problem),
             },
             Begin::Failed(failure) if failure.reason() == Reason::OutcomeUnknown => {
-                self.refused(Problem::OUTCOME_UNKNOWN)
+                let mut response = self.refused(Problem::OUTCOME_UNKNOWN);
+                if self.marks_answers {
+                    response.extensions_mut().insert(InDoubt(failure.key().clone()));
+                }
+                response
             }
             Begin::Busy { until, .. } => {
                 let left = until.since(self.once.driver.clock.now());
@@ -243,7 +248,7 @@ impl Settings {
         let is_head = attempt.parts.method == Method::HEAD;
         let kept_open = CallLease::put(lent, self, is_head, &mut attempt.parts.extensions);
         let work = async {
-            let sorted = self.sorted(call(attempt).await.map(HttpResponse::into_response));
+            let sorted = self.sorted(call(attempt).await.map(HttpResponse::into_response), is_head);
             drop(kept_open);
             self.made(sorted, is_head, &lender).await
         };

@@ -78,6 +78,11 @@ impl<B: http_body::Body> Body<B> {
 }
 
 impl<B: http_body::Body> Body<B> {
+    /// What was gathered of it.
+    pub(super) const fn gathered(&self) -> &Bytes {
+        &self.ahead[0]
+    }
+
     /// Whether nothing of it has to be read any more.
     pub(super) const fn is_whole(&self) -> bool {
         self.passed.is_none() && self.rest.is_none()

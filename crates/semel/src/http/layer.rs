@@ -3,14 +3,14 @@
 use super::{
     caller::Caller,
     headers::{Kept, REPLAY_HEADERS},
-    problem::ProblemBase,
+    problem::{Problem, ProblemBase},
     quota::{Counted, Quota},
-    service::Idempotency,
+    service::{Admission, Idempotency, admit},
     unfinished::Works,
 };
 use crate::once::{BODY_BYTES_MAX, Once, WAIT_MAX};
 use ::http::{HeaderName, Method, header::CONTENT_TYPE, request::Parts};
-use semel_core::record::OnLapse;
+use semel_core::{key::Key, record::OnLapse};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// Largest request body with a key, unless the layer says otherwise.
@@ -279,9 +279,28 @@ impl IdempotencyLayer {
     }
 
     /// Puts how each request with a key was answered among the extensions of its response:
-    /// [`Answered`](super::Answered). For access logs.
+    /// [`Answered`](super::Answered), and [`InDoubt`](super::InDoubt) where its outcome is unknown. For access logs.
     pub fn mark_answers(self) -> Self {
         self.with(|it| it.marks_answers = true)
+    }
+
+    /// What a request with this head is recorded under: for operators' verbs, such as
+    /// [`Once::resolve`](crate::Once::resolve). `None` of one that passes through, and the problem of one that is refused.
+    ///
+    /// ```
+    /// use semel::{Once, http::IdempotencyLayer};
+    /// let layer = IdempotencyLayer::new(Once::memory());
+    /// let request = http::Request::post("/orders").header("authorization", "Bearer ann");
+    /// let (parts, ()) = request.header("idempotency-key", "\"8e03978e\"").body(()).unwrap().into_parts();
+    /// let key = layer.key_of(&parts).unwrap().expect("it has a key");
+    /// assert_eq!(key.scope(), "http:POST:/orders");
+    /// ```
+    pub fn key_of(&self, parts: &Parts) -> Result<Option<Key>, Problem> {
+        match admit(&self.settings, parts) {
+            Admission::Pass => Ok(None),
+            Admission::Refuse(problem) => Err(problem),
+            Admission::Protect(admitted) => Ok(Some(admitted.key)),
+        }
     }
 
     /// Resolves when no request with a key is being worked on, also none whose client has hung up: for a graceful stop.

@@ -3,16 +3,24 @@
 //! 1. The texts are fixed: nothing of a request is echoed.
 //! 2. `type` is the address of a page that says what happened and what to do: see [`problems`](super::problems).
 
-use super::{Body, problems::DOCS};
+use super::{Body, caller::Caller, problems::DOCS};
 use ::http::{
-    HeaderValue, Response, StatusCode,
-    header::{CONTENT_LANGUAGE, CONTENT_TYPE, RETRY_AFTER},
+    HeaderMap, HeaderValue, Response, StatusCode,
+    header::{CONTENT_LANGUAGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use bytes::Bytes;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// Longest time that a client is told to wait for, in seconds.
 pub const RETRY_AFTER_SECS_MAX: u64 = 60;
+
+/// How long a client is told to wait when the store cannot be reached.
+pub(crate) const STORE_WAIT: Duration = Duration::from_secs(5);
+
+/// A problem that the service itself answered with, among the extensions of its response: the layer above it says where its
+/// page is, as for its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Told(pub(crate) Problem);
 
 /// Why a request was not answered by the service.
 ///
@@ -88,6 +96,13 @@ impl Problem {
         let mut response = self.response(base);
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
         response
+    }
+}
+
+/// Asks for credentials, where they are what tells callers apart, as a 401 has to (RFC 9110).
+pub(crate) fn challenge(problem: Problem, caller: &Caller, headers: &mut HeaderMap) {
+    if problem == Problem::CALLER_MISSING && matches!(caller, Caller::Authorization) {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
 }
 

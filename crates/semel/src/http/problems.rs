@@ -60,12 +60,18 @@ problems! {
     outcome_unconfirmed OUTCOME_UNCONFIRMED SERVICE_UNAVAILABLE "outcome-unconfirmed":
         "The outcome is not confirmed",
         "The request was carried out, but this could not be recorded. Send it again later, with the same key, to learn what came of it.";
+    interrupted INTERRUPTED SERVICE_UNAVAILABLE "interrupted":
+        "The request was interrupted",
+        "The request was begun, and interrupted before its outcome was known. Send it again later, with the same key: with a new one it might be done twice.";
+    bad_request BAD_REQUEST BAD_REQUEST "bad-request":
+        "The request cannot be read",
+        "The request is malformed, or could be understood in more than one way.";
     request_incomplete REQUEST_INCOMPLETE BAD_REQUEST "request-incomplete":
         "The request ended early",
         "The body of the request could not be read to its end. Send it again, with the same key.";
     request_too_large REQUEST_TOO_LARGE PAYLOAD_TOO_LARGE "request-too-large":
         "The request is too large",
-        "The body of a request with an `Idempotency-Key` is larger than this service takes.";
+        "The body of the request is larger than this service takes.";
     mismatch MISMATCH UNPROCESSABLE_ENTITY "mismatch":
         "The key was used for another request",
         "This `Idempotency-Key` was used before, with another request. Use a new key for each operation.";
@@ -81,6 +87,9 @@ problems! {
     store STORE SERVICE_UNAVAILABLE "store":
         "The record cannot be reached",
         "Whether this request was carried out before cannot be told now. Send it again later, with the same key.";
+    busy BUSY SERVICE_UNAVAILABLE "busy":
+        "The service is busy",
+        "Too many large requests are under way. Send the request again later, with the same key.";
     uri_too_long URI_TOO_LONG URI_TOO_LONG "uri-too-long":
         "The address is too long",
         "The address of the request is longer than this service takes.";
@@ -99,9 +108,18 @@ problems! {
     not_found NOT_FOUND NOT_FOUND "not-found":
         "There is no such address",
         "The proxy has nothing at this address.";
-    misdirected MISDIRECTED MISDIRECTED_REQUEST "misdirected":
-        "The request is for another host",
-        "The proxy does not serve the host that the request names.";
+    operator_only OPERATOR_ONLY FORBIDDEN "operator-only":
+        "Only an operator may ask for this",
+        "This is for programs on the machine that the proxy runs on, which call it by its address or `localhost`.";
+    media_type MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "media-type":
+        "The media type is not read here",
+        "What is sent here must be `application/json`, and say so.";
+    no_record NO_RECORD NOT_FOUND "no-record":
+        "There is no such record",
+        "No request is recorded under what was named.";
+    not_in_doubt NOT_IN_DOUBT CONFLICT "not-in-doubt":
+        "The outcome is not in doubt",
+        "Only a request whose outcome is unknown can be resolved, and this one's is not.";
     not_implemented NOT_IMPLEMENTED NOT_IMPLEMENTED "not-implemented":
         "The request asks for what is not supported",
         "The proxy does not support what the request asks for.";

@@ -3,24 +3,30 @@
 //! 1. What is not kept is not read: it passes.
 //! 2. What is kept is read up to the limits of size and time. What goes beyond them is handed on as far as it was read,
 //!    followed by the rest, and is recorded without its body.
-//! 3. The call ends when the lease that was lent is back.
+//! 3. A problem that the service itself answered with names the layer's own page.
+//! 4. The call ends when the lease that was lent is back.
 
 use super::{
-    Body, Problem,
+    Body, Problem, ProblemBase,
     body::Partly,
     buffer::{Ended, Gather},
     headers::strip_own,
     layer::Settings,
     lent::InTransaction,
+    problem::Told,
     stored::{self, NotKept},
-    verdict::{Verdict, is_stream, verdict},
+    verdict::{Verdict, is_retryable_body, is_stream, verdict},
 };
 use crate::{
     codec::Encoded,
     race::{Within, boxed, within_time},
     service::Lender,
 };
-use ::http::{Response, response::Parts};
+use ::http::{
+    Response,
+    header::{CONTENT_ENCODING, CONTENT_LENGTH},
+    response::Parts,
+};
 use bytes::Bytes;
 use semel_core::sabotage;
 
@@ -40,8 +46,8 @@ pub(super) enum Made<R: http_body::Body, E> {
 pub(super) enum Sorted<'a, R: http_body::Body, E> {
     /// Nothing of it is read.
     Passes(Made<R, E>),
-    /// It is kept, as far as it can be read.
-    Kept(Parts, Reading<'a, R>),
+    /// It is kept, as far as it can be read, and unless its body says that it is not to be.
+    Kept { parts: Parts, reading: Reading<'a, R>, body_decides: bool },
 }
 
 /// Reads a body up to the limits.
@@ -85,7 +91,7 @@ impl Settings {
         async move {
             let ended = match &mut sorted {
                 Sorted::Passes(_) => None,
-                Sorted::Kept(_, reading) => reading.await,
+                Sorted::Kept { reading, .. } => reading.await,
             };
             let made = self.kept(sorted, ended, is_head);
             if lender.is_back() { made } else { boxed(self.taken_back(made, lender)).await }
@@ -102,11 +108,15 @@ impl Settings {
     where
         R: http_body::Body<Data = Bytes>,
     {
-        let (parts, reading) = match sorted {
+        let (parts, reading, body_decides) = match sorted {
             Sorted::Passes(made) => return made,
-            Sorted::Kept(parts, reading) => (parts, reading),
+            Sorted::Kept { parts, reading, body_decides } => (parts, reading, body_decides),
         };
         let (body, stored) = self.read(&parts, reading, ended, is_head);
+        if body_decides && body.is_whole() && is_retryable_body(&parts, body.gathered()) {
+            let response = Response::from_parts(parts, body);
+            return Made::Ended { response, verdict: Verdict::Released };
+        }
         let response = Response::from_parts(parts, body);
         if sabotage::is_on("http_oversized_reruns") && !response.body().is_whole() {
             return Made::Ended { response, verdict: Verdict::Released };
@@ -115,7 +125,7 @@ impl Settings {
     }
 
     /// Decides by the head of an answer whether its body has to be read.
-    pub(super) fn sorted<R, E>(&self, answer: Result<Response<R>, E>) -> Sorted<'_, R, E>
+    pub(super) fn sorted<R, E>(&self, answer: Result<Response<R>, E>, is_head: bool) -> Sorted<'_, R, E>
     where
         R: http_body::Body<Data = Bytes>,
     {
@@ -128,16 +138,38 @@ impl Settings {
         if parts.extensions.remove::<InTransaction>().is_some() {
             return Sorted::Passes(Made::InTransaction(passed(parts, body)));
         }
+        if let Some(said) = self.reworded(&mut parts) {
+            let verdict = verdict(&mut parts, self.stores_errors);
+            let stored = stored::encode(&parts, &self.kept, is_head, &said, None);
+            let response = Response::from_parts(parts, Body::from(said));
+            return Sorted::Passes(match verdict {
+                Verdict::Kept => Made::Kept { response, stored },
+                Verdict::Released | Verdict::Lost | Verdict::Unknown => Made::Ended { response, verdict },
+            });
+        }
+        // The service's own word goes first.
+        let body_decides = !self.stores_errors && parts.extensions.get::<Verdict>().is_none();
         match verdict(&mut parts, self.stores_errors) {
             Verdict::Kept if is_stream(&parts) => {
                 let stored = stored::encode_not_kept(parts.status, NotKept::Stream);
                 Sorted::Passes(Made::Kept { response: passed(parts, body), stored })
             }
-            Verdict::Kept => Sorted::Kept(parts, self.reading(body)),
+            Verdict::Kept => Sorted::Kept { parts, reading: self.reading(body), body_decides },
             verdict @ (Verdict::Released | Verdict::Lost | Verdict::Unknown) => {
                 Sorted::Passes(Made::Ended { response: passed(parts, body), verdict })
             }
         }
+    }
+
+    /// The body of a problem that the service answered with, whose page is where this layer says; nothing of any other
+    /// response, and where it would say the same.
+    pub(super) fn reworded(&self, parts: &mut Parts) -> Option<Bytes> {
+        let Told(problem) = parts.extensions.remove()?;
+        if self.problems == ProblemBase::default() || parts.headers.contains_key(CONTENT_ENCODING) {
+            return None;
+        }
+        parts.headers.remove(CONTENT_LENGTH);
+        Some(problem.json(&self.problems))
     }
 
     /// Reads a body up to the limits.

@@ -12,7 +12,7 @@ use super::{
     headers::strip_own,
     key::key_of,
     layer::Settings,
-    problem::BodyRefused,
+    problem::{BodyRefused, challenge},
     unfinished::Unfinished,
 };
 use crate::{handler_error::BoxError, service::take_ready};
@@ -86,7 +86,7 @@ where
 }
 
 /// What becomes of a request, by its head alone.
-enum Admission {
+pub(super) enum Admission {
     /// It is none of the layer's business.
     Pass,
     /// It is refused.
@@ -96,7 +96,7 @@ enum Admission {
 }
 
 /// Decides by a request's head.
-fn admit(settings: &Settings, parts: &Parts) -> Admission {
+pub(super) fn admit(settings: &Settings, parts: &Parts) -> Admission {
     if !settings.methods.contains(&parts.method) {
         return Admission::Pass;
     }
@@ -168,7 +168,10 @@ where
                 StateProjection::Passed { future } => {
                     let mut response = ready!(future.poll(context))?.into_response();
                     strip_own(response.headers_mut());
-                    return Poll::Ready(Ok(response.map(Body::pass)));
+                    let (mut parts, body) = response.into_parts();
+                    let said = this.settings.reworded(&mut parts);
+                    let body = said.map_or_else(|| Body::pass(body), Body::from);
+                    return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
                 StateProjection::Refused { problem } => {
                     return Poll::Ready(Ok(this.settings.refused(*problem)));
@@ -201,7 +204,9 @@ where
 impl Settings {
     /// A problem, marked as what it is.
     pub(super) fn refused<R: http_body::Body>(&self, problem: Problem) -> Response<Body<R>> {
-        self.marked(problem.response(&self.problems), Answered::Refused)
+        let mut response = problem.response(&self.problems);
+        challenge(problem, &self.caller, response.headers_mut());
+        self.marked(response, Answered::Refused)
     }
 
     /// Marks how a request was answered, if that was asked for.

@@ -3,11 +3,12 @@
 //! 1. The service's own word goes first: a [`Verdict`] among the extensions of its response.
 //! 2. Else the status decides. 5xx, 429 and 408 say "try again": the next try runs. Everything else is kept and replayed.
 //!    A layer that stores errors keeps those, too.
-//! 3. A gRPC status in the head counts as the HTTP status that stands for it.
+//! 3. A gRPC status counts as the HTTP status that stands for it: in the head, and in the last frame of a gRPC-web body.
 //! 4. A stream is not kept: one never knows whether it ends.
 
+use super::grpc_web;
 use ::http::{HeaderMap, HeaderName, StatusCode, header::CONTENT_TYPE, response::Parts};
-use semel_core::sabotage;
+use semel_core::{key::Key, sabotage};
 
 /// What a response means for its call, in the service's own words: put among the extensions of the response, it goes
 /// before what the status says. The layer takes it out.
@@ -33,6 +34,11 @@ pub enum Verdict {
 /// What is in doubt, beside [`Verdict::Unknown`]: kept with the record, for whoever resolves it.
 #[derive(Clone)]
 pub(crate) struct Doubt(pub(crate) String);
+
+/// The record of a request whose outcome is unknown: put among the extensions of the response that says so, for logs and
+/// for whoever resolves it, if [`mark_answers`](super::IdempotencyLayer::mark_answers) asked for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InDoubt(pub Key);
 
 /// How a request with a key was answered: put among the extensions of the response, for access logs, if
 /// [`mark_answers`](super::IdempotencyLayer::mark_answers) asked for it.
@@ -86,7 +92,18 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// The HTTP status that stands for a gRPC status in the head of a response.
 fn grpc_status(headers: &HeaderMap) -> Option<StatusCode> {
-    match headers.get(&GRPC_STATUS)?.as_bytes() {
+    http_status(headers.get(&GRPC_STATUS)?.as_bytes())
+}
+
+/// Whether the body of a gRPC-web response says "try again", which its head does not.
+pub(super) fn is_retryable_body(parts: &Parts, body: &[u8]) -> bool {
+    let said = grpc_web::status(essence(parts), body);
+    said.and_then(|it| http_status(&it)).is_some_and(is_retryable)
+}
+
+/// The HTTP status that stands for a gRPC status.
+fn http_status(grpc_status: &[u8]) -> Option<StatusCode> {
+    match grpc_status {
         b"4" => Some(StatusCode::GATEWAY_TIMEOUT),
         b"8" => Some(StatusCode::TOO_MANY_REQUESTS),
         b"2" | b"13" | b"15" => Some(StatusCode::INTERNAL_SERVER_ERROR),
@@ -95,10 +112,15 @@ fn grpc_status(headers: &HeaderMap) -> Option<StatusCode> {
     }
 }
 
+/// The type of a response, without its parameters.
+fn essence(parts: &Parts) -> &[u8] {
+    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], ::http::HeaderValue::as_bytes);
+    content_type.split(|it| *it == b';').next().unwrap_or_default().trim_ascii()
+}
+
 /// Whether the response is one that goes on until somebody has had enough.
 pub(super) fn is_stream(parts: &Parts) -> bool {
-    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], ::http::HeaderValue::as_bytes);
-    let essence = content_type.split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
+    let essence = essence(parts);
     let is = |name: &str| essence.eq_ignore_ascii_case(name.as_bytes());
     let begins =
         |name: &str| essence.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()));

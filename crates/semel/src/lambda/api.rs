@@ -4,7 +4,9 @@
 //! 1. A request with a key is carried out once, and its duplicates get its response, with `Idempotency-Replayed: true`.
 //!    Headers are compared without regard to case.
 //! 2. A key names an operation of one caller on one route. The caller is whom the gateway's authorizer knows, else the
-//!    value of `Authorization`. A key without a caller is refused.
+//!    value of `Authorization`. A key without a caller is refused. **An authorizer of your own must give each caller a
+//!    `principalId` of its own**: many examples give all of them the same (`"user"`), and all callers then share their keys.
+//!    If yours does, say [`Lambda::caller`].
 //! 3. A request without a key is refused, unless [`Lambda::optional`] says otherwise. `POST` and `PATCH` need one; other
 //!    methods pass through, unprotected.
 //! 4. Refusals are problems (RFC 9457) in the form of the gateway: 400, 401, 409, 422, 503.
@@ -30,8 +32,8 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     http::{
-        Asked, Caller, CallerId, HeaderList, Problem, ProblemBase, REPLAY_HEADERS, fingerprint, is_retryable,
-        key_of, part_of,
+        Asked, Caller, CallerId, HeaderList, Problem, ProblemBase, REPLAY_HEADERS, STORE_WAIT, fingerprint,
+        is_retryable, key_of, part_of,
     },
     once::Once,
 };
@@ -40,9 +42,6 @@ use lambda_runtime::LambdaEvent;
 use semel_core::{key::Part, sabotage};
 use serde_json::value::RawValue;
 use std::time::Duration;
-
-/// How long a client is told to wait when the store cannot be reached.
-const STORE_WAIT: Duration = Duration::from_secs(5);
 
 /// Each request is one operation, named by its `Idempotency-Key`.
 #[derive(Clone, Debug)]
@@ -234,7 +233,8 @@ impl Function<'_, Api> {
     }
 
     fn problem(&self, problem: Problem, wait: Option<Duration>, request: &Request) -> Box<RawValue> {
-        answer::problem(problem, wait, &self.lambda.kind.problems, request.is_multi)
+        let Api { problems, caller, .. } = &self.lambda.kind;
+        answer::problem(problem, wait, problems, caller.as_ref(), request.is_multi)
     }
 
     /// What the client is told of an error of ours, and when to come again.
@@ -246,7 +246,9 @@ impl Function<'_, Api> {
             ErrorKind::Mismatch => (Problem::MISMATCH, None),
             ErrorKind::NotKept | ErrorKind::Expired => (Problem::RESPONSE_NOT_RETAINED, None),
             ErrorKind::OutcomeUnknown => (Problem::OUTCOME_UNKNOWN, None),
-            ErrorKind::Store | ErrorKind::Contended | ErrorKind::Lapsed => (Problem::STORE, Some(STORE_WAIT)),
+            ErrorKind::Store | ErrorKind::Contended => (Problem::STORE, Some(STORE_WAIT)),
+            // The handler was at work when it was stopped: what it had done by then is done.
+            ErrorKind::Lapsed => (Problem::INTERRUPTED, Some(STORE_WAIT)),
             ErrorKind::Unconfirmed => (Problem::OUTCOME_UNCONFIRMED, Some(STORE_WAIT)),
             ErrorKind::KeyRequired
             | ErrorKind::InvalidKey

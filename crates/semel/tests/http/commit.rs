@@ -145,7 +145,8 @@ async fn a_transaction_that_takes_longer_than_the_lease_is_given_up() {
         pass_a_third(&world).await;
     }
     let answer = Answer::of(response.await.unwrap()).await;
-    answer.is_problem(503, "store");
+    answer.is_problem(503, "interrupted");
+    assert_eq!(answer.retry_after(), 5);
     write.notify_one();
     commit.notify_one();
     assert_eq!(app.send(order("k")).await.text(), "call 2", "it was rolled back, so the next one runs");

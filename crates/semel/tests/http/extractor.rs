@@ -147,6 +147,51 @@ async fn an_effect_that_failed_for_good_is_kept() {
 }
 
 #[tokio::test]
+async fn a_handler_whose_effect_could_not_be_recorded_was_interrupted() {
+    let world = World::new();
+    let handler = {
+        let world = world.clone();
+        async move |lease: CallLease| -> Result<&'static str, Error> {
+            world.store.is_down.store(world.called() == 1, Ordering::SeqCst);
+            lease.effect("mail").at_least_once().run(async || Ok::<_, HandlerError>(())).await?;
+            Ok("sent")
+        }
+    };
+    let app = Router::new().route("/orders", post(handler)).layer(world.layer());
+    let told = world.clock.drive(send(&app, Some("k"))).await;
+    told.is_problem(503, "interrupted");
+    assert_eq!(told.retry_after(), 5);
+    world.store.is_down.store(false, Ordering::SeqCst);
+    world.clock.advance(MINUTE);
+    assert_eq!(send(&app, Some("k")).await.text(), "sent");
+}
+
+#[tokio::test]
+async fn a_handlers_problems_point_where_the_layers_do() {
+    let world = World::new();
+    let layer = world.layer().problem_base("https://api.example/problems/");
+    let fails = async |lease: CallLease| -> Result<(), Error> {
+        let effect = lease.effect("charge").at_most_once();
+        effect.run(async || Err::<(), _>(HandlerError::fatal("card declined"))).await
+    };
+    let app = Router::new().route("/orders", post(fails)).layer(layer.clone());
+    let address = |answer: &Answer| {
+        let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        problem["type"].as_str().unwrap().to_owned()
+    };
+    let (first, again) = (send(&app, Some("k")).await, send(&app, Some("k")).await);
+    assert_eq!(address(&first), "https://api.example/problems/internal");
+    assert!(again.is_replay());
+    assert_eq!(again.body, first.body);
+    let none = send(&app, None).await;
+    assert_eq!(
+        (none.status.as_u16(), address(&none).as_str()),
+        (500, "https://api.example/problems/lease-missing")
+    );
+    assert_eq!(none.headers["content-type"], "application/problem+json");
+}
+
+#[tokio::test]
 async fn a_superseded_handler_writes_nothing() {
     let world = World::new();
     let handler = {

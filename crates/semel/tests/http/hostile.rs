@@ -56,10 +56,14 @@ async fn a_key_without_a_caller_is_refused_before_the_store_is_asked() {
     let app = world.numbered(&world.layer());
     let mut nobody = of("Bearer ann", b"k");
     nobody.headers_mut().remove(AUTHORIZATION);
-    app.send(nobody).await.is_problem(401, "caller-missing");
+    let refused = app.send(nobody).await;
+    refused.is_problem(401, "caller-missing");
+    assert_eq!(refused.headers["www-authenticate"], "Bearer", "a 401 says what it wants");
     app.send(of("", b"k")).await.is_problem(401, "caller-missing");
     let told = world.numbered(&world.layer().caller(Caller::from_fn(|_| None)));
-    told.send(of("Bearer ann", b"k")).await.is_problem(401, "caller-missing");
+    let refused = told.send(of("Bearer ann", b"k")).await;
+    refused.is_problem(401, "caller-missing");
+    assert!(!refused.headers.contains_key("www-authenticate"), "credentials would not tell");
     assert_eq!((world.calls(), world.store.asked().len()), (0, 0));
     assert_eq!(
         app.send(keyless(Method::POST)).await.status,
@@ -288,4 +292,36 @@ async fn problems_have_one_form_and_echo_nothing() {
         answer.is_problem(status, slug);
         assert!(!format!("{answer:?}").contains(canary));
     }
+}
+
+/// 34: a row that was copied to another key does not open, and is not served.
+#[cfg(feature = "seal")]
+#[tokio::test]
+async fn a_sealed_response_is_not_served_under_another_key() {
+    use semel::{
+        MemoryStore, Once, Store as _,
+        http::IdempotencyLayer,
+        seal::{KeyId, Keyring},
+    };
+    let world = World::new();
+    let store = std::sync::Arc::new(MemoryStore::with_clock(world.clock.arc()));
+    let keyring = Keyring::new(KeyId::new("one").unwrap(), [7; 32]);
+    let once = Once::builder().sealed_with(keyring).from_store(store.clone());
+    let layer = IdempotencyLayer::new(once);
+    let app = world.numbered(&layer);
+    let key = |key: &str| {
+        let (parts, _) = of("Bearer ann", key.as_bytes()).into_parts();
+        layer.key_of(&parts).unwrap().unwrap()
+    };
+    assert_eq!(app.send(of("Bearer ann", b"one")).await.text(), "call 1");
+    assert_eq!(app.send(of("Bearer ann", b"two")).await.text(), "call 2");
+    let (one, two) = (key("one"), key("two"));
+    let copied = store.load(&one).await.unwrap().unwrap().record;
+    let fence = store.load(&two).await.unwrap().unwrap().fence;
+    assert!(matches!(store.swap(&two, Some(fence), &copied).await.unwrap(), semel::Swap::Won(_)));
+    let swapped = app.send(of("Bearer ann", b"two")).await;
+    swapped.is_problem(500, "internal");
+    assert!(!swapped.text().contains("call"));
+    assert_eq!(app.send(of("Bearer ann", b"one")).await.text(), "call 1");
+    assert_eq!(world.calls(), 2, "and it does not run again");
 }

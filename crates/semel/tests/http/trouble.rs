@@ -59,6 +59,29 @@ async fn what_was_done_and_could_not_be_recorded_is_neither_success_nor_failure(
 }
 
 #[tokio::test]
+async fn a_handler_that_was_stopped_is_not_told_as_nothing_done() {
+    let world = World::new();
+    let app = world.serving(&world.layer(), |_, number| {
+        Box::pin(async move {
+            if number == 1 {
+                std::future::pending::<()>().await;
+            }
+            Ok(Response::new(whole("second")))
+        })
+    });
+    let response = tokio::spawn(app.begin(order("k")));
+    settle().await;
+    assert_eq!(world.calls(), 1, "it is at work");
+    world.store.is_down.store(true, Ordering::SeqCst);
+    let answer = Answer::of(world.clock.drive(response).await.unwrap()).await;
+    answer.is_problem(503, "interrupted");
+    assert_eq!(answer.retry_after(), 5);
+    world.store.is_down.store(false, Ordering::SeqCst);
+    world.clock.advance(MINUTE);
+    assert_eq!(app.send(order("k")).await.text(), "second", "the same key takes it up again");
+}
+
+#[tokio::test]
 async fn an_outcome_is_written_again_until_it_is_recorded() {
     let world = World::new();
     let app = world.numbered(&world.layer());

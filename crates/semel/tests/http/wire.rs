@@ -234,14 +234,14 @@ async fn http_2_answers_and_replays_with_trailers() {
 }
 
 /// One length-prefixed message, and the status as a frame of the body: a unary gRPC-web response.
-fn grpc_web(message: &str) -> Vec<Piece> {
+fn grpc_web(message: &str, status: u32) -> Vec<Piece> {
     let frame = |flag: u8, content: &[u8]| {
         let mut frame = vec![flag];
         frame.extend(u32::try_from(content.len()).unwrap().to_be_bytes());
         frame.extend(content);
         Ok(Frame::data(Bytes::from(frame)))
     };
-    vec![frame(0, message.as_bytes()), frame(0x80, b"grpc-status:0\r\n")]
+    vec![frame(0, message.as_bytes()), frame(0x80, format!("grpc-status:{status}\r\n").as_bytes())]
 }
 
 #[tokio::test]
@@ -254,7 +254,7 @@ async fn a_grpc_web_call_is_carried_out_once_and_replayed_to_the_byte() {
                 let number = world.called();
                 async move {
                     let sent = request.into_body().collect().await.unwrap().to_bytes();
-                    let body = pieces(grpc_web(&format!("call {number} of {} bytes", sent.len())));
+                    let body = pieces(grpc_web(&format!("call {number} of {} bytes", sent.len()), 0));
                     Response::builder()
                         .header("content-type", "application/grpc-web+proto")
                         .body(body)
@@ -279,6 +279,42 @@ async fn a_grpc_web_call_is_carried_out_once_and_replayed_to_the_byte() {
         );
         send(b"\0\0\0\0\x01b").await.is_problem(422, "mismatch");
         assert_eq!(world.calls(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_grpc_web_call_whose_body_says_try_again_is_not_kept() {
+    for (status, is_kept) in [(14, false), (8, false), (5, true), (0, true)] {
+        for stores_errors in [false, true] {
+            let world = World::new();
+            let layer = if stores_errors { layer(&world).store_errors() } else { layer(&world) };
+            let server = {
+                let world = world.clone();
+                Server::start(layer, move |_| {
+                    let number = world.called();
+                    let body =
+                        pieces(grpc_web(&format!("call {number}"), if number == 1 { status } else { 0 }));
+                    let response = Response::builder().header("content-type", "application/grpc-web+proto");
+                    async move { response.body(body).unwrap() }
+                })
+                .await
+            };
+            let client = client(true);
+            let message = Bytes::from_static(b"\0\0\0\0\x01a");
+            let send = async || {
+                let request = request(&server, "application/grpc-web+proto", message.clone());
+                Answer::of(client.request(request).await.unwrap()).await
+            };
+            let (first, second) = (send().await, send().await);
+            assert_eq!(&first.body[5..11], b"call 1", "its client gets what the service said");
+            let is_kept = is_kept || stores_errors;
+            assert_eq!(
+                (second.is_replay(), world.calls()),
+                (is_kept, if is_kept { 1 } else { 2 }),
+                "{status}"
+            );
+            assert!(send().await.is_replay());
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Functions behind API Gateway: `Idempotency-Key`, in the gateway's words.
 
-use crate::support::{Count, invoke, settle, world};
+use crate::support::{Count, context, invoke, invoke_with, settle, world};
 use lambda_runtime::LambdaEvent;
 use semel::{
     HandlerError, Once,
@@ -8,7 +8,7 @@ use semel::{
     lambda::{self, Api, Function, Lambda, NamedError},
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// A request, in each of the gateways' forms.
@@ -204,7 +204,12 @@ async fn what_is_refused_is_told_as_a_problem_and_nothing_runs() {
         for key in ["", " ", "\"\"", "\"a", "a,b", "a b", "\u{e4}", "a\nb", &"k".repeat(256)] {
             assert_eq!(refused(post(key)).await, invalid, "{key:?}");
         }
-        assert_eq!(refused(post("a").without("Authorization")).await, (401, "caller_missing".to_owned()));
+        let nobody = send(&function, &form(&post("a").without("Authorization"))).await;
+        assert_eq!(problem(&nobody), (401, "caller_missing".to_owned()));
+        assert!(
+            nobody.headers["www-authenticate"].to_string().contains("Bearer"),
+            "a 401 says what it wants"
+        );
     }
     for form in [Request::rest, Request::http] {
         let twice = post("a").with("Idempotency-Key", "a");
@@ -402,6 +407,27 @@ async fn what_became_of_a_call_is_told_as_a_problem() {
     assert_eq!(told(lambda::api(Once::memory()), doubt).await, (409, "outcome_unknown".to_owned()));
     let lost = Once::new(semel_testkit::ChaosStore::new(world().store, 7).fails_one_in(1));
     assert_eq!(told(lambda::api(lost), None).await, (503, "store".to_owned()));
+}
+
+#[tokio::test]
+async fn a_handler_that_was_stopped_is_not_told_as_nothing_done() {
+    let world = world();
+    let runs = Count::default();
+    let function = {
+        let runs = runs.clone();
+        lambda::api(world.once.clone()).handler(move |_: LambdaEvent<Value>, _| {
+            runs.add();
+            std::future::pending::<Result<Value, HandlerError>>()
+        })
+    };
+    let context = context("orders", Duration::from_secs(10));
+    let running = tokio::spawn(async move { invoke_with(&function, &post("k").http(), context).await });
+    settle().await;
+    assert_eq!(runs.get(), 1, "it is at work");
+    world.clock.advance(Duration::from_secs(10) + lambda::MARGIN);
+    let answer: Value = serde_json::from_str(&running.await.unwrap().unwrap()).unwrap();
+    assert_eq!((&answer["statusCode"], &answer["headers"]["retry-after"]), (&json!(503), &json!("5")));
+    assert!(answer["body"].as_str().unwrap().contains("/problems/interrupted/"), "{answer}");
 }
 
 #[tokio::test]

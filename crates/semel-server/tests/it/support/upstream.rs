@@ -50,6 +50,7 @@ pub(crate) struct Upstream {
 struct Shared {
     /// Counted when a request's head has come.
     calls: AtomicUsize,
+    connections: AtomicUsize,
     asked: Mutex<Vec<Asked>>,
     /// Told when a head has come, and when a request was read to its end.
     came: Notify,
@@ -113,6 +114,7 @@ impl Upstream {
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
+                counted.connections.fetch_add(1, Ordering::SeqCst);
                 let _ = stream.set_nodelay(true);
                 let (answer, counted) = (Arc::clone(&answer), Arc::clone(&counted));
                 connections.spawn(async move {
@@ -129,6 +131,11 @@ impl Upstream {
             }
         });
         Self { address, shared, task }
+    }
+
+    /// How many connections have come.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
     }
 
     /// How many requests have come.

@@ -1,7 +1,7 @@
 //! Answers in the form that gateways take: `statusCode`, `headers`, `body`.
 
 use super::request::is_own_name;
-use crate::http::{HeaderList, IDEMPOTENCY_REPLAYED, Problem, ProblemBase};
+use crate::http::{Caller, HeaderList, IDEMPOTENCY_REPLAYED, Problem, ProblemBase, challenge};
 use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{
     Map, Value, json,
@@ -71,12 +71,15 @@ pub(super) fn problem(
     problem: Problem,
     wait: Option<Duration>,
     base: &ProblemBase,
+    caller: Option<&Caller>,
     is_multi: bool,
 ) -> Box<RawValue> {
-    let response = match wait {
+    let mut response = match wait {
         Some(wait) => problem.response_after::<String>(base, wait),
         None => problem.response::<String>(base),
     };
+    // Where the gateway knows nobody, `Authorization` is looked at.
+    challenge(problem, caller.unwrap_or(&Caller::Authorization), response.headers_mut());
     let value = |value: &HeaderValue| value.to_str().map_or(Value::Null, Value::from);
     let line = |(name, it): (&HeaderName, &HeaderValue)| {
         let value = if is_multi { Value::from(vec![value(it)]) } else { value(it) };
