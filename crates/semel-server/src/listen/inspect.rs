@@ -213,7 +213,7 @@ impl Inspector {
         let size = *size;
         match self.line.scan(&bytes[used..])? {
             // As long as it is when its last byte is still to come.
-            Scanned::Ended { length, .. } if length >= CHUNK_LINE_BYTES_MAX => Err(BAD_REQUEST),
+            Scanned::Ended { length, .. } if length >= CHUNK_LINE_BYTES_MAX => Err(Problem::BAD_REQUEST),
             Scanned::Ended { used: line, .. } => {
                 self.state =
                     if size == 0 { State::Trailers { bytes: 0 } } else { State::Chunk { left: size } };

@@ -27,7 +27,7 @@ pub(crate) type Trouble = Box<dyn Error + Send + Sync>;
 
 const CONNECTIONS: usize = 64;
 const TURNS: usize = 11;
-const TURN: Duration = Duration::from_millis(1000);
+const TURN: Duration = Duration::from_secs(1);
 
 const HELP: &str = "\
 Usage: bench-http [alone] [fresh] [replays] [embedded] [memory] [timing]     all of them if none is named
