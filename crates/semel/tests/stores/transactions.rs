@@ -33,6 +33,39 @@ async fn crash_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     .await
 }
 
+/// What a delivery does, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Statement {
+    Begin,
+    Claim,
+    Count,
+    Complete,
+    Commit,
+}
+
+impl Statement {
+    const ALL: [Self; 5] = [Self::Begin, Self::Claim, Self::Count, Self::Complete, Self::Commit];
+}
+
+/// A crash after one of the statements: a delivery that gets there goes no further, and is dropped.
+struct Crash {
+    after: Statement,
+    reached: tokio::sync::Notify,
+}
+
+impl Crash {
+    fn new(after: Statement) -> Self {
+        Self { after, reached: tokio::sync::Notify::new() }
+    }
+
+    async fn pass(&self, statement: Statement) {
+        if statement == self.after {
+            self.reached.notify_one();
+            std::future::pending().await
+        }
+    }
+}
+
 /// The rules, for one database.
 macro_rules! rules {
     ($module:ident, $feature:literal, $Store:ty, $waits:path, $open:expr) => {
@@ -97,26 +130,48 @@ macro_rules! rules {
                 }
             }
 
-            /// Crashes wherever a delivery waits, one place after the other, until none is left.
+            /// As `deliver`, with a place between each two statements.
+            async fn deliver_past(
+                store: &$Store,
+                once: &Once,
+                event: u64,
+                crash: &Crash,
+            ) -> Result<How, Trouble> {
+                let mut tx = store.begin().await?;
+                crash.pass(Statement::Begin).await;
+                let outcome = once
+                    .call("view", event)
+                    .run_outcome_in(&mut tx, async |tx| {
+                        crash.pass(Statement::Claim).await;
+                        sqlx::query(COUNT).execute(&mut **tx).await?;
+                        crash.pass(Statement::Count).await;
+                        Ok(())
+                    })
+                    .await?;
+                crash.pass(Statement::Complete).await;
+                tx.commit().await?;
+                crash.pass(Statement::Commit).await;
+                Ok(outcome.how)
+            }
+
             #[tokio::test]
-            async fn a_crash_at_any_await_leaves_the_sum_exact() {
-                const POLLS_MAX: usize = 1_000;
+            async fn a_crash_after_any_statement_leaves_the_sum_exact() {
                 let World { store, once, _kept } = world().await;
-                for polls in 0..POLLS_MAX {
-                    let event = polls as u64;
-                    let survived = crash_after(polls, deliver(&store, &once, event)).await;
-                    if survived.is_none() {
-                        deliver(&store, &once, event).await.unwrap();
+                for (number, after) in Statement::ALL.into_iter().enumerate() {
+                    let (event, crash) = (number as u64, Crash::new(after));
+                    tokio::select! {
+                        delivered = deliver_past(&store, &once, event, &crash) => {
+                            panic!("there was no crash after {after:?}: {delivered:?}");
+                        }
+                        () = crash.reached.notified() => {}
                     }
-                    assert_eq!(views(&store).await, event.cast_signed() + 1, "a crash after {polls} polls");
-                    if let Some(delivered) = survived {
-                        delivered.unwrap();
-                        // It begins, claims, counts, completes and commits.
-                        assert!(polls >= 5, "only {polls} places to crash at");
-                        return;
-                    }
+                    let is_counted = i64::from(after == Statement::Commit);
+                    assert_eq!(views(&store).await, event.cast_signed() + is_counted, "after {after:?}");
+                    let how = deliver(&store, &once, event).await.unwrap();
+                    let expected = if after == Statement::Commit { How::Replayed } else { How::Fresh };
+                    assert_eq!(how, expected, "after {after:?}");
+                    assert_eq!(views(&store).await, event.cast_signed() + 1, "after {after:?}");
                 }
-                panic!("a delivery has more than {POLLS_MAX} places to crash at");
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
