@@ -61,7 +61,7 @@ impl Crash {
     async fn pass(&self, statement: Statement) {
         if statement == self.after {
             self.reached.notify_one();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
