@@ -3,9 +3,9 @@
 //! 1. One row per key: its identity, its fence, the record as Semel encodes it, and, for people, the key and the
 //!    status. One statement per swap; the fence comes from a sequence in the same statement, and is never given
 //!    again, also after a purge.
-//! 2. A fresh call costs one round trip to claim and one to complete; a replay costs one indexed read. A pool of the
-//!    store's own asks a connection that was idle for a second whether it is still there; a user's pool does as it is
-//!    told, which is every time unless `test_before_acquire(false)` was said.
+//! 2. A fresh call costs one round trip to claim and one to complete; a replay costs one indexed read. Whoever comes alone
+//!    pays one more for each: a connection that comes out of the pool is asked whether it is still there, so that a server
+//!    which was restarted costs no failed claim. A pool of the user's that was told `test_before_acquire(false)` does not ask.
 //! 3. Leases are judged by the server's clock, which every answer tells.
 //! 4. Requests share connections in lanes, and nobody waits for ever: not for a connection, not for another
 //!    transaction's lock, not for a silent server.

@@ -15,13 +15,11 @@ use sqlx::{
     Connection, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{str::FromStr, sync::Arc};
 use tokio::time::timeout;
 
 /// Most connections of a pool that the store makes itself, unless it is told otherwise.
 const CONNECTIONS_MAX: u32 = 16;
-/// A connection of such a pool that was not used for this long is asked whether it is still there, before it is used.
-const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// Where a [`PostgresStore`] keeps its records, and how it gets there.
 ///
@@ -88,18 +86,8 @@ impl PostgresBuilder {
     /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
     pub async fn connect(self, url: &str) -> Result<PostgresStore, StoreError> {
         self.checked()?;
-        let options = options_of(url, &[]).await?;
-        let pool = pool_options(self.connections_max.unwrap_or(CONNECTIONS_MAX));
-        // To ask a connection whether it is there costs as much as a claim: those that were just used are believed.
-        let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
-            Box::pin(async move {
-                if used.idle_for >= IDLE_MAX {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        });
-        self.pool(pool.connect_lazy_with(options)).await
+        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &[]).await?;
+        self.pool(pool).await
     }
 
     /// Uses this pool, and makes sure that the tables are as they should be. One of its connections is always left
@@ -159,20 +147,11 @@ async fn refuse_standby(connection: &mut PgConnection) -> Result<(), StoreError>
 
 /// A pool of so many connections, with these settings, to the server at this URL, which is there.
 pub async fn pool_of(url: &str, connections_max: u32, set: &[(&str, &str)]) -> Result<PgPool, StoreError> {
-    let options = options_of(url, set).await?;
-    Ok(pool_options(connections_max).connect_lazy_with(options))
-}
-
-fn pool_options(connections_max: u32) -> PgPoolOptions {
-    PgPoolOptions::new().max_connections(connections_max.max(1)).acquire_timeout(ACQUIRE_MAX)
-}
-
-/// How to reach the server at this URL, which is there.
-async fn options_of(url: &str, set: &[(&str, &str)]) -> Result<PgConnectOptions, StoreError> {
     let options = PgConnectOptions::from_str(url).map_err(|error| told("reading the URL", error))?;
     let options = options.options(set.iter().copied());
     reach(&options).await?;
-    Ok(options)
+    let pool = PgPoolOptions::new().max_connections(connections_max.max(1)).acquire_timeout(ACQUIRE_MAX);
+    Ok(pool.connect_lazy_with(options))
 }
 
 /// Makes sure that the server is there. A pool would go on trying, and say only that it waited in vain.

@@ -19,28 +19,6 @@ fn is_silence<T: std::fmt::Debug>(since: Instant, answer: Result<T, StoreError>,
 }
 
 #[tokio::test]
-async fn a_lone_caller_does_not_ask_whether_the_server_is_there_before_every_statement() {
-    const CALLS: u64 = 10;
-    let (_store, database) = store().await;
-    let proxy = FaultProxy::before(&database.url).await;
-    let once = Once::new(PostgresStore::connect(proxy.url()).await.unwrap());
-    let run = async |id: u64| once.call("trips", id).run(async |_| Ok(())).await.unwrap();
-    // Connections are made and statements are prepared.
-    for id in 0..CALLS {
-        run(id).await;
-    }
-    let before = proxy.traffic();
-    for id in CALLS..CALLS * 2 {
-        run(id).await;
-    }
-    let after = proxy.traffic();
-    assert_eq!(after.connections, before.connections, "they are kept");
-    // A claim and a completion, and the pool's question about each connection that is given back, which nobody waits for.
-    let requests = after.requests - before.requests;
-    assert!((CALLS * 2..=CALLS * 4 + 2).contains(&requests), "{requests} messages for {CALLS} calls");
-}
-
-#[tokio::test]
 async fn a_connection_to_a_server_that_is_only_read_is_given_up() {
     let database = servers::postgres().await;
     let builder = PostgresStore::builder().create().connections_max(1);
