@@ -1,7 +1,7 @@
 //! Nodes that are killed, told to stop, and started again; and what they say in the end.
 
 use super::{
-    oracle::{Manners, Oracle},
+    oracle::{Figures, Manners, Oracle},
     senders::{Door, Line, Senders},
 };
 use crate::support::{PATIENCE, Proxy, Upstream};
@@ -150,34 +150,37 @@ impl World {
         senders.stop().await;
         let line = Line::new();
         let since = Instant::now();
-        let ledger = loop {
-            let ledger = Ledger::read(&line, self.address()).await;
-            if ledger.pending + ledger.in_progress == 0 {
-                break ledger;
-            }
-            assert!(
-                since.elapsed() < DRAIN_MAX,
-                "it does not drain: {ledger:?}, {:?}",
-                self.oracle.figures()
-            );
-            self.oracle.ended();
-            // Another process cannot be waited for.
-            let _news = tokio::time::timeout(Duration::from_millis(100), self.oracle.news.notified()).await;
-        };
+        self.drained(&line, since).await;
         for id in self.oracle.all_acknowledged() {
             let (status, body) = line.event(self.address(), "order", &id).await.expect("nobody kills it now");
             assert_eq!(status, 200, "{id} was acknowledged: {}", String::from_utf8_lossy(&body));
             self.oracle.acknowledged(&id, &serde_json::from_slice(&body).unwrap());
         }
+        let (ledger, figures) = self.drained(&line, since).await;
         self.oracle.check();
         assert!(self.oracle.is_completed(), "not all that was acknowledged is completed");
-        let figures = self.oracle.figures();
         println!("{figures:?}; {ledger:?}; {} clean stops; drained in {:?}", self.stops, since.elapsed());
         assert_eq!(ledger.accepted, ledger.completed, "{ledger:?}");
         assert_eq!(ledger.failed, 0, "{ledger:?}");
-        let called = figures.called as u64;
-        assert_eq!((ledger.completed, called), (called, figures.done as u64), "{ledger:?} and {figures:?}");
+        assert_eq!(figures.called, figures.done, "{figures:?}");
         assert!(figures.acknowledged <= figures.called, "{figures:?}");
+    }
+
+    /// Waits until everything is settled, and all that the function was called for is completed. What a sender has given up on
+    /// may arrive late at a slow store, so both are looked at until they agree.
+    async fn drained(&self, line: &Line, since: Instant) -> (Ledger, Figures) {
+        loop {
+            let figures = self.oracle.figures();
+            let ledger = Ledger::read(line, self.address()).await;
+            let is_settled = ledger.pending + ledger.in_progress == 0;
+            if is_settled && ledger.completed == figures.called as u64 {
+                return (ledger, figures);
+            }
+            assert!(since.elapsed() < DRAIN_MAX, "it does not drain: {ledger:?}, {figures:?}");
+            self.oracle.ended();
+            // Another process cannot be waited for.
+            let _news = tokio::time::timeout(Duration::from_millis(100), self.oracle.news.notified()).await;
+        }
     }
 }
 
