@@ -114,6 +114,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-embedded) & test(power_cut::queue)",
     },
     Sabotage {
+        name: "queue_duplicate_unsynced",
+        breaks: "a duplicate is told only what is durable",
+        caught_by: "package(semel-embedded) & test(power_cut::queue)",
+    },
+    Sabotage {
         name: "queue_claim_unsynced",
         breaks: "an attempt that was handed out is counted, though the power fails",
         caught_by: "package(semel-embedded) & test(power_cut::queue)",

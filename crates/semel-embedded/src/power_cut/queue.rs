@@ -25,7 +25,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     path::Path,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
     time::Duration,
@@ -441,4 +441,34 @@ fn no_power_cut_loses_an_execution_an_attempt_or_a_count() {
     if std::env::var_os("SEMEL_SEED").is_none() {
         assert!(cuts >= 500, "the test must cut the power often enough, but did {cuts} times");
     }
+}
+
+#[test]
+fn a_duplicate_is_told_what_a_power_cut_does_not_take_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let queue = open(Arc::new(OsDisk::new(directory.path())), &clock);
+    let now = clock.now();
+    let known = event(1, now, now, 8);
+    done(&queue, queue.accept(std::slice::from_ref(&known))).unwrap();
+    let again = [known, event(2, now + Duration::from_mins(1), now + Duration::from_mins(1), 8)];
+    let mut accepting = pin!(queue.accept(&again));
+    let mut claiming = pin!(async { queue.claim(&demand(1)).await });
+    assert!(waits(accepting.as_mut()), "a new one was accepted before it was durable");
+    queue.engine.sync().unwrap();
+    assert!(waits(claiming.as_mut()), "a claim was handed out before it was durable");
+    assert!(waits(accepting.as_mut()), "a duplicate was told of a claim that was not durable");
+    queue.engine.sync().unwrap();
+    let Poll::Ready(Ok(accepted)) = polled(accepting.as_mut()) else { panic!("all of it is durable") };
+    let Accepted::Duplicate(told) = &accepted[0] else { panic!("it was there: {accepted:?}") };
+    assert_eq!(told.value.status(), Status::InProgress);
+}
+
+fn polled<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Whether it is not done though everybody else was let go first.
+fn waits<T>(mut future: Pin<&mut impl Future<Output = T>>) -> bool {
+    polled(future.as_mut()).is_pending() && polled(future).is_pending()
 }

@@ -24,16 +24,20 @@ impl EmbeddedQueue {
         self.wait_for_room().await?;
         let mut answers: Vec<Option<Accepted>> = new.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..new.len()).collect();
+        let mut must_sync = false;
         for _ in 0..REMOVED_MAX {
             let fences = self.insert(new, &left).await?;
             for (at, fence) in left.iter().zip(fences) {
                 answers[*at] = match fence {
                     Some(fence) => Some(Accepted::New(fence)),
-                    None => self.duplicate(&new[*at])?,
+                    None => self.duplicate(&new[*at], &mut must_sync)?,
                 };
             }
             left.retain(|at| answers[*at].is_none());
             if left.is_empty() {
+                if must_sync && !sabotage::is_on("queue_duplicate_unsynced") {
+                    self.engine.settle().await?;
+                }
                 return Ok(answers.into_iter().flatten().collect());
             }
         }
@@ -68,10 +72,12 @@ impl EmbeddedQueue {
         Ok(fences)
     }
 
-    /// What the execution is a duplicate of, unless that was removed meanwhile.
-    fn duplicate(&self, new: &Execution) -> Result<Option<Accepted>, StoreError> {
+    /// What the execution is a duplicate of, unless that was removed meanwhile. It may have changed since it was found to be
+    /// there, and whoever tells of it must sync first.
+    fn duplicate(&self, new: &Execution, must_sync: &mut bool) -> Result<Option<Accepted>, StoreError> {
         let identity = new.key.identity();
         let Some(value) = self.engine.load(identity)? else { return Ok(None) };
+        *must_sync |= !value.is_durable;
         Ok(Some(Accepted::Duplicate(Box::new(Self::shown(identity, &value)?))))
     }
 }
