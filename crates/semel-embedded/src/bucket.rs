@@ -14,7 +14,7 @@
 
 use crate::{
     bloom::Bloom,
-    disk::{Disk, DiskFile},
+    disk::{Disk, DiskFile, SLICE_BYTES},
     error::{corrupt, disk as disk_error, misconfigured, sqlite as sqlite_error},
     lock,
     owner::Layout,
@@ -351,6 +351,8 @@ pub(crate) struct Builder<'a> {
     layout: &'static Layout,
     inserts: [String; 2],
     temporary: String,
+    /// How much was added since it was last synced, about.
+    unsynced_bytes: usize,
     end: Timestamp,
     covers: u32,
     serial: u32,
@@ -380,6 +382,7 @@ impl<'a> Builder<'a> {
             layout,
             inserts: [insert("record", columns + 1), insert("collided", columns)],
             temporary,
+            unsynced_bytes: 0,
             end,
             covers,
             serial,
@@ -410,6 +413,12 @@ impl<'a> Builder<'a> {
         self.collided += usize::from(is_collided);
         self.last = Some(found.identity);
         self.identities.push(found.identity);
+        self.unsynced_bytes += found.payload.len();
+        if self.unsynced_bytes >= SLICE_BYTES {
+            let file = self.disk.open(&self.temporary);
+            file.and_then(|it| it.sync()).map_err(disk_error(BUILDING))?;
+            self.unsynced_bytes = 0;
+        }
         Ok(())
     }
 

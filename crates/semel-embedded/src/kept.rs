@@ -12,7 +12,7 @@
 //! It does not hold finished values: these expire, and are found in SQLite.
 
 use crate::{
-    disk::{Disk, DiskFile},
+    disk::{Disk, DiskFile, SLICE_BYTES},
     error::{corrupt, disk as disk_error},
     frame::{self, Frame, Kind, Put},
     segment::{RESTORE, Segment},
@@ -28,7 +28,6 @@ const HEADER_BYTES: usize = 64;
 const FOOTER_BYTES: usize = 16;
 /// About how long a value's entry in the index is.
 const INDEXED_BYTES_TYPICAL: usize = 100;
-const CHUNK_BYTES: usize = 1 << 20;
 /// In a segment's number: it is that of a file here, not of the journal.
 const IS_KEPT: u32 = 1 << 31;
 
@@ -364,7 +363,7 @@ impl<'a> Builder<'a> {
         self.index.extend(front);
         self.offsets.push(offset);
         self.live_bytes += u64::from(length);
-        if self.buffer.len() >= CHUNK_BYTES {
+        if self.buffer.len() >= SLICE_BYTES {
             self.write_out()?;
         }
         Ok((offset, length))
@@ -372,6 +371,7 @@ impl<'a> Builder<'a> {
 
     fn write_out(&mut self) -> io::Result<()> {
         self.file.write_at(&self.buffer, self.start)?;
+        self.file.sync()?;
         self.start += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -388,7 +388,6 @@ impl<'a> Builder<'a> {
         self.buffer.extend(&self.index);
         self.buffer.extend(&footer);
         self.write_out()?;
-        self.file.sync()?;
         self.disk.rename(&self.temporary, &name(self.number))?;
         self.disk.sync_directory()?;
         let segment = Arc::new(Segment { number: self.number, salt: self.salt, file: self.file });

@@ -19,6 +19,8 @@ mod flush;
 mod frame;
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(test)]
+mod gate;
 mod home;
 mod hot;
 mod keep;

@@ -7,7 +7,7 @@
 //!    may end in a torn frame; in any other, and before any [`Frame::Durable`] mark, that is damage.
 
 use crate::{
-    disk::{Disk, DiskFile},
+    disk::{Disk, DiskFile, SLICE_BYTES},
     error::{corrupt, disk as disk_error, misconfigured},
     frame::{self, ALIGNMENT, Frame},
 };
@@ -129,12 +129,31 @@ fn header(number: u32, salt: u32, length: u32) -> Vec<u8> {
 
 /// Makes a file of zeros to turn into a segment later.
 pub(crate) fn blank(disk: &dyn Disk, name: &str, bytes: u32) -> io::Result<()> {
-    const CHUNK_BYTES: u32 = 1 << 20;
     let file = disk.create(name)?;
-    let zeros = vec![0; bytes.min(CHUNK_BYTES) as usize];
-    for offset in (0..bytes).step_by(CHUNK_BYTES as usize) {
-        let length = (bytes - offset).min(CHUNK_BYTES) as usize;
-        file.write_at(&zeros[..length], offset.into())?;
+    let zeros = vec![0; SLICE_BYTES.min(bytes as usize)];
+    for offset in (0..bytes as usize).step_by(SLICE_BYTES) {
+        let length = SLICE_BYTES.min(bytes as usize - offset);
+        file.write_at(&zeros[..length], offset as u64)?;
+        file.sync()?;
     }
-    file.sync()
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        disk::OsDisk,
+        gate::{Gate, GatedDisk},
+    };
+
+    #[test]
+    fn a_file_that_is_made_ahead_holds_up_nobodys_sync_for_more_than_a_slice() {
+        let directory = tempfile::tempdir().unwrap();
+        let gate = Gate::default();
+        let disk = GatedDisk(OsDisk::new(directory.path()), gate.clone());
+        blank(&disk, "blank.tmp", 3 * SLICE_BYTES as u32 + 1).unwrap();
+        assert_eq!(gate.syncs(), 4);
+        assert_eq!(disk.open("blank.tmp").unwrap().length().unwrap(), 3 * SLICE_BYTES as u64 + 1);
+    }
 }

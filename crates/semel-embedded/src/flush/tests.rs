@@ -1,13 +1,20 @@
 //! Values that change while they move.
 
 use crate::{
-    disk::{Disk, DiskFile, OsDisk},
+    bucket::{Builder, Found},
+    disk::{Disk, DiskFile, OsDisk, SLICE_BYTES},
     engine::{Applied, Change, Engine, Options},
     frame::Kind,
+    gate::{Gate, GatedDisk},
     lock,
+    owner::Owner as _,
     store::Records,
 };
-use semel_core::{key::Key, time::Timestamp};
+use semel_core::{
+    fence::Fence,
+    key::{Identity, Key},
+    time::Timestamp,
+};
 use semel_testkit::ManualClock;
 use std::{
     io,
@@ -84,4 +91,24 @@ fn what_is_forgotten_while_it_moves_does_not_come_back() {
     let found = engine.load(Key::new("moving", 1).unwrap().identity()).unwrap();
     assert_eq!(found.map(|it| it.fence).as_ref(), forgotten.get(), "an older value came back");
     write(&engine, forgotten.get().copied(), Timestamp::NEVER);
+}
+
+#[test]
+fn a_file_that_is_built_holds_up_nobodys_sync_for_more_than_a_slice() {
+    const SLICES: usize = 5;
+    let directory = tempfile::tempdir().unwrap();
+    let gate = Gate::default();
+    let disk = GatedDisk(OsDisk::new(directory.path()), gate.clone());
+    let mut builder = Builder::new(&disk, &Records::LAYOUT, Timestamp::NEVER, 1, 1).unwrap();
+    let mut identities: Vec<Identity> =
+        (0..2 * SLICES).map(|it| *Key::new("built", it).unwrap().identity()).collect();
+    identities.sort_unstable();
+    for identity in identities {
+        let payload = vec![1; SLICE_BYTES / 2];
+        let fence = Fence::new(1).unwrap();
+        let columns = Records::columns(&identity, &payload);
+        builder.push(&Found { identity, fence, expires_at: Timestamp::NEVER, payload }, &columns).unwrap();
+    }
+    assert_eq!(gate.syncs(), SLICES);
+    assert_eq!(builder.finish(&[]).unwrap().rows, 2 * SLICES);
 }

@@ -2,8 +2,9 @@
 
 use super::EmbeddedStore;
 use crate::{
-    disk::{Disk, DiskFile, OsDisk},
+    disk::OsDisk,
     engine::Options,
+    gate::{Gate, GatedDisk, Opener},
     home::Home,
 };
 use semel_core::{
@@ -15,94 +16,11 @@ use semel_core::{
 };
 use semel_testkit::ManualClock;
 use std::{
-    io,
-    path::{Path, PathBuf},
+    path::Path,
     pin::pin,
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::{Context, Waker},
 };
-
-/// A disk whose syncs wait while the gate is shut, and fail when it is broken.
-#[derive(Clone, Default)]
-struct Gate {
-    is_shut: Arc<(Mutex<bool>, Condvar)>,
-    is_broken: Arc<AtomicBool>,
-}
-
-impl Gate {
-    fn set_shut(&self, is_shut: bool) {
-        *self.is_shut.0.lock().unwrap() = is_shut;
-        self.is_shut.1.notify_all();
-    }
-
-    fn pass(&self) -> io::Result<()> {
-        let shut = self.is_shut.0.lock().unwrap();
-        drop(self.is_shut.1.wait_while(shut, |is_shut| *is_shut).unwrap());
-        if self.is_broken.load(Ordering::SeqCst) {
-            Err(io::Error::other("the disk is broken"))
-        } else {
-            Ok(())
-        }
-    }
-}
-
-/// Opens the gate even if the test fails, so that the store can close.
-struct Opener<'a>(&'a Gate);
-
-impl Drop for Opener<'_> {
-    fn drop(&mut self) {
-        self.0.set_shut(false);
-    }
-}
-
-struct GatedDisk(OsDisk, Gate);
-struct GatedFile(Arc<dyn DiskFile>, Gate);
-
-impl Disk for GatedDisk {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
-    }
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(GatedFile(self.0.create(name)?, self.1.clone())))
-    }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(GatedFile(self.0.open(name)?, self.1.clone())))
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.0.sync_directory()
-    }
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path(name)
-    }
-}
-
-impl DiskFile for GatedFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_at(buffer, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(bytes, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.1.pass()?;
-        self.0.sync()
-    }
-    fn shrink(&self, length: u64) -> io::Result<()> {
-        self.0.shrink(length)
-    }
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-}
 
 fn open(directory: &Path, gate: &Gate) -> EmbeddedStore {
     let lock = Home::open(directory).unwrap().lock();
