@@ -16,7 +16,7 @@ use std::{
 
 /// How much of a long file is written before it is synced. A disk writes what it is given in order, so whoever waits for a
 /// sync of the journal waits for no more of other files than this.
-pub(crate) const SLICE_BYTES: usize = 1 << 20;
+pub(crate) const SLICE_BYTES: usize = 256 << 10;
 
 /// A directory.
 pub trait Disk: Send + Sync + 'static {

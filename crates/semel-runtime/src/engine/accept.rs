@@ -194,6 +194,11 @@ impl Batches {
         if !fits && !last.executions.is_empty() {
             self.full.push(mem::take(last));
         }
+        if self.last.executions.is_empty() {
+            // Most come alone, and they are large.
+            self.last.executions.reserve_exact(1);
+            self.last.comings.reserve_exact(1);
+        }
         self.last.executions.push(execution);
         self.last.comings.push(coming);
         self.last.bytes += bytes;
@@ -239,9 +244,8 @@ fn submit(
 ) -> oneshot::Receiver<Result<Entries, Arc<StoreError>>> {
     let (tell, told) = oneshot::channel();
     let Batch { executions, comings, bytes } = batch;
-    let kept = executions.clone();
     let engine_then = Arc::clone(engine);
-    let done = move |answers: Result<Vec<Accepted>, Arc<StoreError>>| {
+    let done = move |executions: Vec<Execution>, answers: Result<Vec<Accepted>, Arc<StoreError>>| {
         let answers = match answers {
             Ok(answers) => answers,
             Err(error) => {
@@ -252,7 +256,7 @@ fn submit(
                 return;
             }
         };
-        let written = kept.into_iter().zip(comings).zip(answers);
+        let written = executions.into_iter().zip(comings).zip(answers);
         let entries = written.map(|((execution, coming), answer)| {
             let slot = coming.slot;
             (slot, entered(&engine_then, at, execution, coming, answer))
@@ -315,12 +319,12 @@ fn note_due(engine: &Engine, execution: &Execution) {
 
 /// Asks the queue to accept, again if it cannot tell, and recognises what it had accepted before.
 pub(crate) async fn accept_in(
-    queue: Arc<dyn Queue>,
-    executions: Vec<Execution>,
+    queue: &dyn Queue,
+    executions: &[Execution],
 ) -> Result<Vec<Accepted>, StoreError> {
     let mut tries = 1;
     loop {
-        match queue.accept(&executions).await {
+        match queue.accept(executions).await {
             Ok(answers) if tries == 1 || is_on("own_accept_not_recognised") => return Ok(answers),
             Ok(answers) => return Ok(executions.iter().zip(answers).map(own_is_new).collect()),
             Err(error) if tries == TRIES_MAX || !error.is_transient() => return Err(error),

@@ -271,11 +271,12 @@ async fn run(
     event: Event,
 ) -> Result<CallOutcome, Refused> {
     let began = engine.clock.monotonic();
-    let change = Change { expected, after: after.clone(), causes: Vec::new() };
-    match write_once(engine, change).await {
+    let change = Change { expected, after, causes: Vec::new() };
+    let (change, written) = write_once(engine, change).await;
+    match written {
         Ok(Written::Won(fence)) => {
             let (report, settled) = oneshot::channel();
-            let held = Fenced { fence, value: after };
+            let held = Fenced { fence, value: change.after };
             let attempt_of = Attempt {
                 engine: Arc::clone(engine),
                 function,

@@ -4,7 +4,7 @@
 //! 2. At most [`FLIGHTS_MAX`] calls are under way. What comes meanwhile waits, and goes with the next one that is free,
 //!    as much as fits: [`BATCH_MAX`] items or [`BATCH_BYTES_MAX`] bytes.
 //! 3. A submission goes whole, in one call. Its end is told to whoever submitted it by a function that runs even if
-//!    the caller has gone: what was begun is finished.
+//!    the caller has gone: what was begun is finished. It is given back what it submitted, so that nobody needs a copy.
 //! 4. What waits is bounded in bytes by whoever submits: see [`Gather::waiting_bytes`].
 //!
 //! It does not retry: an error is told to everybody whose items were in the call.
@@ -24,10 +24,12 @@ pub(crate) const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What a submission is told in the end.
 pub(crate) type Told<A> = Result<Vec<A>, Arc<StoreError>>;
-/// Who is told.
-pub(crate) type Done<A> = Box<dyn FnOnce(Told<A>) + Send>;
+/// Who is told, and given back what was submitted.
+pub(crate) type Done<T, A> = Box<dyn FnOnce(Vec<T>, Told<A>) + Send>;
+/// What came of a batch, which is given back.
+pub(crate) type Called<T, A> = (Vec<T>, Result<Vec<A>, StoreError>);
 /// What is called with a batch.
-type Call<T, A> = Box<dyn Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, StoreError>> + Send + Sync>;
+type Call<T, A> = Box<dyn Fn(Vec<T>) -> BoxFuture<'static, Called<T, A>> + Send + Sync>;
 
 /// Gathers items of many into batches for one.
 pub(crate) struct Gather<T, A> {
@@ -49,21 +51,21 @@ struct Waiting<T, A> {
 struct Submission<T, A> {
     items: Vec<T>,
     bytes: usize,
-    done: Done<A>,
+    done: Done<T, A>,
 }
 
 impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
     /// For this call.
     pub(crate) fn new(
         tasks: Arc<Tasks>,
-        call: impl Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, StoreError>> + Send + Sync + 'static,
+        call: impl Fn(Vec<T>) -> BoxFuture<'static, Called<T, A>> + Send + Sync + 'static,
     ) -> Self {
         let waiting = Waiting { submissions: VecDeque::new(), bytes: 0, flights: 0 };
         Self { shared: Arc::new(Shared { call: Box::new(call), tasks, waiting: Mutex::new(waiting) }) }
     }
 
     /// Sends these items, [`BATCH_MAX`] at most, and tells `done` what came of it.
-    pub(crate) fn submit(&self, items: Vec<T>, bytes: usize, done: Done<A>) {
+    pub(crate) fn submit(&self, items: Vec<T>, bytes: usize, done: Done<T, A>) {
         assert!(items.len() <= BATCH_MAX, "{} items in a submission", items.len());
         let mut waiting = self.shared.lock();
         waiting.submissions.push_back(Submission { items, bytes, done });
@@ -116,24 +118,20 @@ impl<T, A> Shared<T, A> {
 
 async fn fly<T: Send + 'static, A: Send + 'static>(shared: Arc<Shared<T, A>>) {
     while let Some(batch) = shared.next() {
-        let (mut items, mut told) = (Vec::new(), Vec::with_capacity(batch.len()));
-        for submission in batch {
-            told.push((submission.items.len(), submission.done));
-            items.extend(submission.items);
+        let count = batch.iter().map(|it| it.items.len()).sum();
+        let (mut items, mut told) = (Vec::with_capacity(count), Vec::with_capacity(batch.len()));
+        for Submission { items: mut own, done, .. } in batch {
+            let length = own.len();
+            items.append(&mut own);
+            told.push((own, length, done));
         }
-        match (shared.call)(items).await {
-            Ok(answers) => {
-                let mut answers = answers.into_iter();
-                for (length, done) in told {
-                    done(Ok(answers.by_ref().take(length).collect()));
-                }
-            }
-            Err(error) => {
-                let error = Arc::new(error);
-                for (_, done) in told {
-                    done(Err(Arc::clone(&error)));
-                }
-            }
+        let (items, called) = (shared.call)(items).await;
+        let mut items = items.into_iter();
+        let mut answers = called.map(Vec::into_iter).map_err(Arc::new);
+        for (mut own, length, done) in told {
+            own.extend(items.by_ref().take(length));
+            let answer = answers.as_mut().map(|it| it.take(length).collect());
+            done(own, answer.map_err(|error| Arc::clone(error)));
         }
     }
 }

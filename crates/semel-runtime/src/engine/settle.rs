@@ -71,7 +71,9 @@ async fn write(engine: &Engine, mut change: Change, until: Duration) -> Settled 
     let mut pause = PAUSE_MIN;
     let mut is_repeated = false;
     loop {
-        match write_once(engine, change.clone()).await {
+        let (back, written) = write_once(engine, change).await;
+        change = back;
+        match written {
             Ok(Written::Won(fence)) => {
                 return Settled::Written(Box::new(Fenced { fence, value: change.after }));
             }
@@ -98,12 +100,16 @@ async fn write(engine: &Engine, mut change: Change, until: Duration) -> Settled 
     }
 }
 
-/// Writes with whoever else writes now.
-pub(crate) async fn write_once(engine: &Engine, change: Change) -> Result<Written, Arc<StoreError>> {
+/// Writes with whoever else writes now, and gives the change back.
+pub(crate) async fn write_once(
+    engine: &Engine,
+    change: Change,
+) -> (Change, Result<Written, Arc<StoreError>>) {
     let (tell, told) = oneshot::channel();
     let bytes = change.after.event.as_ref().map_or(0, |it| it.len());
-    let done = Box::new(move |told: Result<Vec<Written>, Arc<StoreError>>| {
-        let _gone = tell.send(told.map(|it| it[0]));
+    let done = Box::new(move |mut changes: Vec<Change>, told: Result<Vec<Written>, Arc<StoreError>>| {
+        let change = changes.pop().expect("it is given back");
+        let _gone = tell.send((change, told.map(|it| it[0])));
     });
     engine.writes.submit(vec![change], bytes, done);
     // The flight tells everybody, unless the runtime itself is gone, and then nobody waits.

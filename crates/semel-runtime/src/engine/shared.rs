@@ -76,12 +76,19 @@ impl Engine {
         let (clock, tasks) = (queue.clock(), Arc::new(Tasks::new()));
         let started = clock.monotonic();
         let (accepting, writing) = (Arc::clone(&queue), Arc::clone(&queue));
-        let accepts = Gather::new(Arc::clone(&tasks), move |executions| {
-            Box::pin(accept_in(Arc::clone(&accepting), executions))
+        let accepts = Gather::new(Arc::clone(&tasks), move |executions: Vec<_>| {
+            let accepting = Arc::clone(&accepting);
+            Box::pin(async move {
+                let accepted = accept_in(&*accepting, &executions).await;
+                (executions, accepted)
+            })
         });
         let writes = Gather::new(Arc::clone(&tasks), move |changes: Vec<_>| {
             let writing = Arc::clone(&writing);
-            Box::pin(async move { writing.write(&changes).await })
+            Box::pin(async move {
+                let written = writing.write(&changes).await;
+                (changes, written)
+            })
         });
         Self {
             queue,

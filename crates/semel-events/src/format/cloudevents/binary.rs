@@ -20,6 +20,8 @@ use std::borrow::Cow;
 pub const HEADER_BYTES_MAX: usize = 3 * crate::event::EXTENSION_BYTES_MAX + 2;
 
 const PREFIX: &str = "ce-";
+/// Room for the headers of an event, those of the attempt and those of the connection, so that a map does not grow.
+const HEADERS_TYPICAL: usize = 16;
 
 /// Headers that tell a request in this mode.
 pub(super) const ATTRIBUTES: [&str; 4] = ["ce-specversion", "ce-id", "ce-source", "ce-type"];
@@ -123,7 +125,7 @@ fn percent_decoded(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
 impl Event {
     /// The event in the binary mode: headers and body.
     pub fn to_binary(&self) -> (HeaderMap, Bytes) {
-        let mut headers = HeaderMap::with_capacity(8 + self.extensions().len());
+        let mut headers = HeaderMap::with_capacity(HEADERS_TYPICAL + self.extensions().len());
         let mut put = |name: HeaderName, value: &str| headers.insert(name, encoded(value));
         let known: [(&'static str, Option<&str>); 7] = [
             ("ce-specversion", Some(SPEC_VERSION)),
