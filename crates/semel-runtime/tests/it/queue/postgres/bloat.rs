@@ -7,10 +7,13 @@ use semel_core::{
 };
 use semel_runtime::queue::postgres::PostgresQueue;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::time::{Duration, Instant};
 
 const BATCH: usize = 500;
 /// Of one round.
 const BATCHES: usize = 8;
+/// How long somebody may take who must come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sends so many through: accepted, claimed, completed, and purged.
 async fn round(queue: &PostgresQueue, number: usize) {
@@ -87,6 +90,13 @@ async fn counters_and_epochs_are_changed_in_place() {
     round(&queue, 0).await;
     queue.pool().close().await;
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    // A backend tells what it counted before it is gone, and is gone some time after its client.
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                  AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    let since = Instant::now();
+    while number(&mut connection, others).await > 0 {
+        assert!(since.elapsed() < PATIENCE, "the connections of a closed pool are still there");
+    }
     for table in ["semel_queue_counts", "semel_queue_epochs"] {
         let asked =
             format!("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = '{table}'");
