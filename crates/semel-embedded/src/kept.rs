@@ -132,6 +132,8 @@ pub(crate) struct Opened {
     covers: u32,
     replaces: Vec<u32>,
     index: Vec<u8>,
+    /// Where in the index its values begin.
+    values_at: usize,
 }
 
 impl Opened {
@@ -151,11 +153,11 @@ impl Opened {
         let covers = reader.word().ok_or_else(damaged)?;
         let count = reader.word().ok_or_else(damaged)?;
         let replaces = (0..count).map(|_| reader.word()).collect::<Option<_>>().ok_or_else(damaged)?;
-        let index = reader.0.to_vec();
+        let values_at = index.len() - reader.0.len();
         let kept = Kept { segment: Arc::new(Segment { number, salt, file }), bytes, live_bytes: 0 };
         let (offsets, dead) = (Vec::new(), Vec::new());
         let grave = Grave { number, salt, offsets, dead, is_written: true, has_file: false };
-        Ok(Self { kept, grave, covers, replaces, index })
+        Ok(Self { kept, grave, covers, replaces, index, values_at })
     }
 
     /// About how many values it holds.
@@ -163,13 +165,14 @@ impl Opened {
         self.index.len() / INDEXED_BYTES_TYPICAL
     }
 
-    /// Visits its living values.
+    /// Visits its living values, once: the index is let go of.
     pub(crate) fn visit(
         &mut self,
         mut visit: impl FnMut(u32, Indexed<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let Self { kept, grave, .. } = self;
-        let mut reader = Reader(&self.index);
+        let Self { kept, grave, values_at, .. } = self;
+        let index = std::mem::take(&mut self.index);
+        let mut reader = Reader(&index[*values_at..]);
         while !reader.0.is_empty() {
             let Some(indexed) = reader.indexed() else {
                 return Err(corrupt(format!("`{}` makes no sense: {RESTORE}", name(grave.number))));

@@ -169,6 +169,26 @@ impl Index {
         self.set_due(half, entry, is_head);
     }
 
+    /// Finds out what is due, when everything is in the map.
+    fn find_due(&mut self, hot: &Hot<Note>) {
+        let mut due: Vec<Vec<_>> = self.functions.iter().map(|_| Vec::new()).collect();
+        for (half, entry) in hot.iter() {
+            match (entry.note.order, entry.note.due_at) {
+                (Some(_), _) => self.enter(hot, half, entry),
+                (None, Some(due_at)) => {
+                    due[entry.note.function as usize].push(((due_at, entry.fence.get()), half));
+                }
+                (None, None) => {}
+            }
+        }
+        for (function, mut due) in self.functions.iter_mut().zip(due) {
+            due.sort_unstable();
+            due.extend(std::mem::take(&mut function.due));
+            function.due = due.into_iter().collect();
+        }
+        (0..self.orders.all.len() as u32).for_each(|it| self.orders.free_if_empty(it));
+    }
+
     fn enter(&mut self, hot: &Hot<Note>, half: u128, entry: &Entry<Note>) {
         self.listed.insert((entry.note.accepted_at, half));
         let Some(order) = entry.note.order else { return self.set_due(half, entry, true) };
@@ -213,6 +233,13 @@ impl Index {
             due.remove(&key);
         }
     }
+}
+
+/// All of them, by acceptance. Sorted first: a tree is built from what is in order many times faster.
+fn listed(hot: &Hot<Note>) -> BTreeSet<(Timestamp, u128)> {
+    let mut listed: Vec<_> = hot.iter().map(|(half, it)| (it.note.accepted_at, half)).collect();
+    listed.sort_unstable();
+    listed.into_iter().collect()
 }
 
 impl Orders {
@@ -295,26 +322,11 @@ impl Owner for Index {
             let function = self.function(&function);
             self.functions[function as usize].totals.add(&totals);
         }
-        // Sorted first: a tree is built from what is in order many times faster.
-        let mut listed: Vec<_> = hot.iter().map(|(half, it)| (it.note.accepted_at, half)).collect();
-        listed.sort_unstable();
-        self.listed = listed.into_iter().collect();
-        let mut due: Vec<Vec<_>> = self.functions.iter().map(|_| Vec::new()).collect();
-        for (half, entry) in hot.iter() {
-            match (entry.note.order, entry.note.due_at) {
-                (Some(_), _) => self.enter(hot, half, entry),
-                (None, Some(due_at)) => {
-                    due[entry.note.function as usize].push(((due_at, entry.fence.get()), half));
-                }
-                (None, None) => {}
-            }
-        }
-        for (function, mut due) in self.functions.iter_mut().zip(due) {
-            due.sort_unstable();
-            due.extend(std::mem::take(&mut function.due));
-            function.due = due.into_iter().collect();
-        }
-        (0..self.orders.all.len() as u32).for_each(|it| self.orders.free_if_empty(it));
+        std::thread::scope(|scope| {
+            let listed = scope.spawn(|| listed(hot));
+            self.find_due(hot);
+            self.listed = listed.join().expect("sorting does not panic");
+        });
     }
 
     fn summary(&self) -> Option<Vec<u8>> {
