@@ -249,6 +249,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::stores) & test(/^postgres::[a-z_]*$/)",
     },
     Sabotage {
+        name: "postgres_trust_unshaken",
+        breaks: "connections are asked whether they are there, after one was found broken",
+        caught_by: "binary_id(semel::stores) & test(/^postgres::line::connections_that_broke/)",
+    },
+    Sabotage {
         name: "nats_revision_ignored",
         breaks: "every write names the fence it expects",
         caught_by: "binary_id(semel::stores) & test(/^nats::nats_keeps/)",

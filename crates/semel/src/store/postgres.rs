@@ -3,9 +3,9 @@
 //! 1. One row per key: its identity, its fence, the record as Semel encodes it, and, for people, the key and the
 //!    status. One statement per swap; the fence comes from a sequence in the same statement, and is never given
 //!    again, also after a purge.
-//! 2. A fresh call costs one round trip to claim and one to complete; a replay costs one indexed read. Whoever comes alone
-//!    pays one more for each: a connection that comes out of the pool is asked whether it is still there, so that a server
-//!    which was restarted costs no failed claim. A pool of the user's that was told `test_before_acquire(false)` does not ask.
+//! 2. A fresh call costs one round trip to claim and one to complete; a replay costs one indexed read. A pool of the
+//!    store's own asks a connection whether it is still there only if that is in doubt; a user's pool does as it is told,
+//!    which is before every use unless `test_before_acquire(false)` was said.
 //! 3. Leases are judged by the server's clock, which every answer tells.
 //! 4. Requests share connections in lanes, and nobody waits for ever: not for a connection, not for another
 //!    transaction's lock, not for a silent server.
@@ -23,6 +23,7 @@ mod lane;
 mod schema;
 mod statements;
 mod transaction;
+mod trust;
 
 /// What the queue of `semel-runtime` shares with this store. Not for others: it changes without notice.
 #[doc(hidden)]
@@ -63,6 +64,7 @@ use sqlx::PgPool;
 use statements::Statements;
 use std::{fmt, sync::Arc};
 use tokio::sync::oneshot;
+use trust::Trust;
 
 /// Records in PostgreSQL. Cheap to clone; all clones share one pool.
 ///
@@ -82,7 +84,8 @@ pub struct PostgresStore {
 struct Shared {
     pool: PgPool,
     lanes: Lanes<Request>,
-    statements: Arc<Statements>,
+    trust: Trust,
+    statements: Statements,
     /// The same, for users' transactions.
     within: Statements,
     clock: Arc<LearnedClock>,
@@ -112,7 +115,7 @@ impl PostgresStore {
     fn send(&self, request: Request) {
         let shared = &self.shared;
         if let Some(lane) = shared.lanes.push(request) {
-            tokio::spawn(lane::serve(lane, shared.pool.clone(), Arc::clone(&shared.statements)));
+            tokio::spawn(lane::serve(lane, Arc::clone(shared)));
         }
     }
 

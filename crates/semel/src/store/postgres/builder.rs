@@ -5,6 +5,7 @@ use super::{
     error::{STORE, misconfigured, told},
     lane, schema,
     statements::{Statements, Waiting},
+    trust::{Trust, asks_in_doubt},
 };
 use crate::store::{
     offset::LearnedClock,
@@ -101,7 +102,8 @@ impl PostgresBuilder {
         lane::give_back(connection, prepared)?;
         let lanes_max = (pool.options().get_max_connections() as usize).saturating_sub(1).max(1);
         let shared = Shared {
-            statements: Arc::new(statements),
+            trust: Trust::default(),
+            statements,
             within: Statements::new(&table, Arc::clone(&clock), Waiting::Theirs),
             lanes: Lanes::new(lanes_max),
             pool,
@@ -151,7 +153,7 @@ pub async fn pool_of(url: &str, connections_max: u32, set: &[(&str, &str)]) -> R
     let options = options.options(set.iter().copied());
     reach(&options).await?;
     let pool = PgPoolOptions::new().max_connections(connections_max.max(1)).acquire_timeout(ACQUIRE_MAX);
-    Ok(pool.connect_lazy_with(options))
+    Ok(asks_in_doubt(pool).connect_lazy_with(options))
 }
 
 /// Makes sure that the server is there. A pool would go on trying, and say only that it waited in vain.

@@ -3,9 +3,11 @@
 //! 1. It is held while there are requests, but for [`HOLD_MAX`] at most: others want the pool, too.
 //! 2. A request that is in other transactions' way (deadlock, serialization failure) did nothing, and is sent
 //!    again, [`SENDS_MAX`] times at most.
-//! 3. A connection that does not answer in time, or leads to a server that is only read, is given up, not given back.
+//! 3. A connection that does not answer in time, or leads to a server that is only read, is given up, not given back,
+//!    and the others are not believed to be there until they were asked.
 
 use super::{
+    Shared,
     error::{STORE, is_answer, is_conflict, told},
     statements::Statements,
 };
@@ -54,13 +56,13 @@ enum Left {
 }
 
 /// Carries requests until none is left.
-pub(super) async fn serve(mut lane: Lane<Request>, pool: PgPool, statements: Arc<Statements>) {
+pub(super) async fn serve(mut lane: Lane<Request>, shared: Arc<Shared>) {
     while let Some(request) = lane.next() {
         if request.is_forsaken() {
             continue;
         }
-        match acquire(&pool).await {
-            Ok(connection) => carry(&mut lane, connection, request, &statements).await,
+        match acquired(shared.trust.acquire(&shared.pool)).await {
+            Ok(connection) => carry(&mut lane, connection, request, &shared).await,
             Err(error) => request.refuse(error),
         }
     }
@@ -68,7 +70,13 @@ pub(super) async fn serve(mut lane: Lane<Request>, pool: PgPool, statements: Arc
 
 /// A connection of the pool, in bounded time.
 pub async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreError> {
-    match timeout(ACQUIRE_MAX, pool.acquire()).await {
+    acquired(pool.acquire()).await
+}
+
+async fn acquired(
+    acquiring: impl Future<Output = Result<PoolConnection<Postgres>, sqlx::Error>>,
+) -> Result<PoolConnection<Postgres>, StoreError> {
+    match timeout(ACQUIRE_MAX, acquiring).await {
         Ok(acquired) => acquired.map_err(|error| told("connecting", error)),
         Err(_) => Err(told("connecting", sqlx::Error::PoolTimedOut)),
     }
@@ -115,11 +123,12 @@ async fn carry(
     lane: &mut Lane<Request>,
     mut connection: PoolConnection<Postgres>,
     mut request: Request,
-    statements: &Statements,
+    shared: &Shared,
 ) {
     let since = Instant::now();
     loop {
-        if let Left::Broken = perform(&mut connection, request, statements).await {
+        if let Left::Broken = perform(&mut connection, request, &shared.statements).await {
+            shared.trust.shake();
             connection.close_on_drop();
             return;
         }

@@ -19,6 +19,52 @@ fn is_silence<T: std::fmt::Debug>(since: Instant, answer: Result<T, StoreError>,
 }
 
 #[tokio::test]
+async fn a_lone_caller_does_not_ask_whether_the_server_is_there_before_every_statement() {
+    const CALLS: u64 = 10;
+    let (_store, database) = store().await;
+    let proxy = FaultProxy::before(&database.url).await;
+    let once = Once::new(PostgresStore::connect(proxy.url()).await.unwrap());
+    let run = async |id: u64| once.call("trips", id).run(async |_| Ok(())).await.unwrap();
+    // Connections are made and statements are prepared.
+    for id in 0..CALLS {
+        run(id).await;
+    }
+    let before = proxy.traffic();
+    for id in CALLS..CALLS * 2 {
+        run(id).await;
+    }
+    let after = proxy.traffic();
+    assert_eq!(after.connections, before.connections, "they are kept");
+    // A claim and a completion, and the pool's question about each connection that is given back, which nobody waits for.
+    let requests = after.requests - before.requests;
+    assert!((CALLS * 2..=CALLS * 4 + 2).contains(&requests), "{requests} messages for {CALLS} calls");
+}
+
+/// As after a restart of the server: none of them has been asked since it answered last.
+#[tokio::test]
+async fn connections_that_broke_together_cost_no_failed_claim() {
+    const CONNECTIONS: usize = 12;
+    let (operator, database) = store().await;
+    let store = PostgresStore::connect(&database.url).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        held.push(store.pool().acquire().await.unwrap());
+    }
+    drop(held);
+    while store.pool().num_idle() < CONNECTIONS {
+        tokio::task::yield_now().await;
+    }
+    let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let mut last = operator.pool().acquire().await.unwrap();
+    while sqlx::query_scalar::<_, i64>(cut).fetch_one(&mut *last).await.unwrap() > 0 {}
+    let once = Once::new(store);
+    for id in 0..CONNECTIONS {
+        assert_eq!(once.call("after", id).run(async |_| Ok(id)).await.unwrap(), id);
+    }
+}
+
+#[tokio::test]
 async fn a_connection_to_a_server_that_is_only_read_is_given_up() {
     let database = servers::postgres().await;
     let builder = PostgresStore::builder().create().connections_max(1);
