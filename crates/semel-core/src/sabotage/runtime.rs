@@ -9,6 +9,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(sim::few_seeds)",
     },
     Sabotage {
+        name: "admission_unhalved",
+        breaks: "fewer wait for a queue that is slow",
+        caught_by: "package(semel-runtime) & test(/a_slow_queue_is_waited_for_by_fewer/)",
+    },
+    Sabotage {
         name: "attempt_counted_after",
         breaks: "an attempt is counted before its function is called",
         caught_by: "package(semel-runtime) & test(sim::few_seeds)",

@@ -8,7 +8,8 @@
 //!    holder. If it still cannot, the sender is told to come again, and will find a duplicate if the write had taken
 //!    effect after all.
 //! 4. What was begun is finished, also if the caller has gone.
-//! 5. What waits to be written is bounded: beyond that the sender is told to come again, before anything is kept.
+//! 5. What waits to be written is bounded, in bytes and, where the queue is slow, in number: beyond that the sender is told
+//!    to come again, before anything is kept.
 
 use super::{
     attempt::{Attempt, attempt},
@@ -76,7 +77,7 @@ pub(crate) async fn accept(
     if engine.stage() != Stage::Running {
         return Err(Refused::Stopping);
     }
-    if engine.accepts.waiting_bytes() > engine.bytes_max {
+    if !engine.is_open() {
         return Err(Refused::Busy { retry_after: RETRY_AFTER });
     }
     let functions = engine.functions();
@@ -244,8 +245,10 @@ fn submit(
 ) -> oneshot::Receiver<Result<Entries, Arc<StoreError>>> {
     let (tell, told) = oneshot::channel();
     let Batch { executions, comings, bytes } = batch;
+    engine.admission().enter(executions.len());
     let engine_then = Arc::clone(engine);
     let done = move |executions: Vec<Execution>, answers: Result<Vec<Accepted>, Arc<StoreError>>| {
+        engine_then.admission().leave(executions.len(), at.monotonic, engine_then.clock.monotonic());
         let answers = match answers {
             Ok(answers) => answers,
             Err(error) => {

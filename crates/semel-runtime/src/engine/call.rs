@@ -174,6 +174,9 @@ pub(crate) async fn call(
     if engine.stage() != Stage::Running {
         return Err(Refused::Stopping);
     }
+    if !engine.is_open() {
+        return Err(Refused::Busy { retry_after: RETRY_AFTER });
+    }
     let functions = engine.functions();
     let matching = functions.iter().filter(|it| it.takes(event) && is_within(only, it));
     let routed = match route(event, headers, matching) {

@@ -8,6 +8,7 @@
 //! 4. It takes time from the queue's clock and numbers from one place, so that a simulation is the same every time.
 
 mod accept;
+mod admission;
 mod attempt;
 mod call;
 mod caught;

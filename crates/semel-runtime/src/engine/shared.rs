@@ -2,6 +2,7 @@
 
 use super::{
     accept::accept_in,
+    admission::Admission,
     chance::Chance,
     flying::Flying,
     gather::Gather,
@@ -57,7 +58,8 @@ pub(crate) struct Engine {
     stage_raised: Notify,
     pub(crate) jobs: Mutex<Jobs>,
     /// Most bytes of events that wait to be written.
-    pub(crate) bytes_max: usize,
+    bytes_max: usize,
+    admission: Mutex<Admission>,
 }
 
 /// What an engine is made of.
@@ -108,7 +110,18 @@ impl Engine {
             stage_raised: Notify::new(),
             jobs: Mutex::default(),
             bytes_max,
+            admission: Mutex::default(),
         }
+    }
+
+    /// Whether events may be taken in, or too many wait to be written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.accepts.waiting_bytes() <= self.bytes_max && self.admission().is_open()
+    }
+
+    /// Who lets events in.
+    pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
+        locked(&self.admission)
     }
 
     /// Both clocks, now.

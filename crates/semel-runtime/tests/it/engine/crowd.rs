@@ -20,6 +20,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::task::JoinHandle;
 
 fn of_kind(kind: &str, id: usize) -> Event {
     Event::builder(format!("{kind}-{id}"), "/shop", kind).build().unwrap()
@@ -57,6 +58,54 @@ async fn what_another_node_left_is_looked_for_when_it_says_so_and_by_the_clock_i
     assert_eq!(world.queue.calls(Method::Claim), looked + 1, "it was told");
     world.pass(SECOND).await;
     assert_eq!(world.queue.calls(Method::Claim), looked + 2, "by the clock");
+}
+
+type Told = Result<Vec<Receipt>, Refused>;
+
+/// A hundred send at once, a hundred events each. How many of them were told to come again.
+async fn refused_of_a_hundred(world: &World, round: &str) -> usize {
+    refused(crowd(world, round)).await
+}
+
+fn crowd(world: &World, round: &str) -> Vec<JoinHandle<Told>> {
+    let sent = (0..100).map(|sender| {
+        let events: Vec<_> = (0..100).map(|id| event(&format!("{round}-{sender}-{id}"))).collect();
+        let runtime = world.runtime.clone();
+        tokio::spawn(async move { runtime.accept(&events, &HeaderMap::new()).await })
+    });
+    sent.collect()
+}
+
+async fn refused(told: Vec<JoinHandle<Told>>) -> usize {
+    let mut refused = 0;
+    for told in told {
+        match told.await.unwrap() {
+            Ok(receipts) => assert!(receipts.iter().all(|it| matches!(it, Receipt::Taken(_)))),
+            Err(Refused::Busy { retry_after }) if retry_after > Duration::ZERO => refused += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    refused
+}
+
+/// Its senders would give up, and send what is written all the same once more.
+#[tokio::test(start_paused = true)]
+async fn a_slow_queue_is_waited_for_by_fewer_and_by_everybody_when_it_is_quick_again() {
+    let world = World::new(&Target::fine(), [orders()]).await;
+    world.queue.delay(Method::Accept, SECOND * 4);
+    let first = crowd(&world, "first");
+    world.pass(SECOND * 5).await;
+    assert_eq!(refused_of_a_hundred(&world, "early").await, 100, "more than half of the first wait");
+    assert_eq!(refused(first).await, 0, "who was let in is not sent away");
+    let second = refused_of_a_hundred(&world, "second").await;
+    let third = refused_of_a_hundred(&world, "third").await;
+    assert!((40..60).contains(&second) && (65..85).contains(&third), "{second}, then {third}");
+
+    world.queue.delay(Method::Accept, Duration::ZERO);
+    for round in 0..10 {
+        refused_of_a_hundred(&world, &format!("quick-{round}")).await;
+    }
+    assert_eq!(refused_of_a_hundred(&world, "last").await, 0);
 }
 
 /// The answer to a claim may be older than what was accepted while it was on its way.
