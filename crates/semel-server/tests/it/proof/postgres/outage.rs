@@ -6,38 +6,78 @@
 
 use super::super::{
     nodes::{Plan, World},
+    oracle::Oracle,
     seed,
 };
 use crate::support::{Client, Got, soon};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use semel_testkit::{Fault, FaultProxy, servers};
-use std::time::Duration;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::task::JoinSet;
 
 /// Slower than `/ready` waits for, and faster than the queue gives up.
 const SLOW: Duration = Duration::from_millis(1_500);
 
+/// How many send at once to a store that is slow.
+const CROWD: usize = 300;
+
 /// Somebody who sends beside the others, and looks closely.
 struct Watcher {
     client: Client,
+    name: String,
     sent: usize,
 }
 
 impl Watcher {
     fn new() -> Self {
-        Self { client: Client::new(), sent: 0 }
+        Self { client: Client::new(), name: "watched".to_owned(), sent: 0 }
     }
 
     /// Sends an event that nobody has sent before.
     async fn send(&mut self, world: &World) -> Got {
+        self.send_to(world.address()).await
+    }
+
+    async fn send_to(&mut self, address: SocketAddr) -> Got {
         self.sent += 1;
-        let request = Request::post(format!("http://{}/events", world.address()))
+        let request = Request::post(format!("http://{address}/events"))
             .header("ce-specversion", "1.0")
-            .header("ce-id", format!("watched-{}", self.sent))
+            .header("ce-id", self.id())
             .header("ce-source", "/shop")
             .header("ce-type", "order")
             .body(Full::default().boxed());
         self.client.send(request.unwrap()).await
+    }
+
+    /// Of what was sent last.
+    fn id(&self) -> String {
+        format!("{}-{}", self.name, self.sent)
+    }
+
+    /// Sends again and again, until it is told that enough wait, or that it is over.
+    async fn crowds(
+        mut self,
+        address: SocketAddr,
+        oracle: Arc<Oracle>,
+        is_over: Arc<AtomicBool>,
+    ) -> Option<Got> {
+        while !is_over.load(Ordering::Relaxed) {
+            let got = self.send_to(address).await;
+            if got.status.is_success() {
+                oracle.acknowledged(&self.id(), &serde_json::from_slice(&got.body).unwrap());
+            } else if got.problem().ends_with("#busy") {
+                return Some(got);
+            }
+        }
+        None
     }
 
     /// Until `/ready` answers with this status; what it said then.
@@ -62,10 +102,7 @@ impl Watcher {
                     return got;
                 }
                 // It was on its way when the trouble began.
-                world.oracle.acknowledged(
-                    &format!("watched-{}", self.sent),
-                    &serde_json::from_slice(&got.body).unwrap(),
-                );
+                world.oracle.acknowledged(&self.id(), &serde_json::from_slice(&got.body).unwrap());
             }
         };
         soon("a refusal", sending).await
@@ -83,6 +120,11 @@ async fn troubled(proxy: &FaultProxy, count: u64) {
     soon("the trouble", waiting).await;
 }
 
+fn says_when(got: &Got) {
+    let seconds: u64 = got.header("retry-after").expect("when to come again").parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+}
+
 /// F6: gone in good order, and gone with a reset.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_postgresql_is_gone_nothing_is_acknowledged_and_everything_goes_on_when_it_is_back() {
@@ -95,8 +137,7 @@ async fn while_postgresql_is_gone_nothing_is_acknowledged_and_everything_goes_on
         proxy.set(fault);
         let got = watcher.refused(&world).await;
         assert!(got.status == 503 && got.problem().ends_with("#store"), "{got:?}");
-        let seconds: u64 = got.header("retry-after").expect("when to come again").parse().unwrap();
-        assert!((1..=60).contains(&seconds), "{seconds}");
+        says_when(&got);
         assert!(watcher.ready(&world, 503).await.contains("the store does not answer"));
         // What was answered before the trouble is noted by now.
         let before = world.oracle.figures().acknowledged;
@@ -127,6 +168,32 @@ async fn while_postgresql_is_slow_or_silent_what_is_acknowledged_is_durable_and_
         proxy.heal();
         watcher.ready(&world, 200).await;
     }
+    world.oracle.more(100).await;
+    world.settles().await;
+}
+
+/// F7: enough wait already, and the others need not.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_postgresql_is_slow_and_many_wait_others_are_told_early_to_come_again() {
+    let database = servers::postgres().await;
+    let proxy = FaultProxy::before(&database.url).await;
+    let mut world = World::start(Plan { seed: seed(), store: proxy.url(), nodes: 1, senders: 8 }).await;
+    world.oracle.more(100).await;
+    proxy.set(Fault::Delay(SLOW));
+    let (client, is_over) = (Client::new(), Arc::new(AtomicBool::new(false)));
+    let mut crowd = JoinSet::new();
+    for one in 0..CROWD {
+        let watcher = Watcher { client: client.clone(), name: format!("crowd-{one}"), sent: 0 };
+        crowd.spawn(watcher.crowds(world.address(), Arc::clone(&world.oracle), Arc::clone(&is_over)));
+    }
+    let told = soon("a refusal", crowd.join_next()).await.unwrap().unwrap().expect("nobody said it is over");
+    assert_eq!(told.status, 503);
+    says_when(&told);
+    is_over.store(true, Ordering::Relaxed);
+    proxy.heal();
+    soon("the others", crowd.join_all()).await;
+    let mut watcher = Watcher::new();
+    assert!(watcher.send(&world).await.status.is_success(), "there is room again");
     world.oracle.more(100).await;
     world.settles().await;
 }
