@@ -131,7 +131,7 @@ fn failure(url: &StoreUrl, error: &StoreError) -> Failure {
     let (failure, hint) = match error.kind() {
         StoreErrorKind::Misconfigured if is_directory => (
             Failure::unavailable(what),
-            "end the program that has it open, or name another directory with `--store`",
+            "see that no other program has it open and that this one may write there, or name another with `--store`",
         ),
         StoreErrorKind::Misconfigured => (Failure::usage(what), "mend what is named above"),
         StoreErrorKind::Refused => (Failure::unavailable(what), "give this program the right to use it"),
