@@ -1,6 +1,6 @@
 //! How many executions may wait for a queue that is slow.
 //!
-//! 1. What is written within [`WAIT_WANTED`] lets as many more wait, [`WAITING_MAX`] at most.
+//! 1. What is answered within [`WAIT_WANTED`], also with an error, lets as many more wait, [`WAITING_MAX`] at most.
 //! 2. When something took longer, half of what waits now may, [`WAITING_MIN`] at least. What had been waiting at that
 //!    time tells the same again, and halves nothing.
 //! 3. Who comes when nothing waits is let in: how slow a queue is, is learnt by asking it.
