@@ -5,19 +5,22 @@ use semel_core::{
     fingerprint::Fingerprint,
     key::Key,
     queue::{Cursor, Fenced, Filter, Page},
-    record::{Body, Holder},
+    record::Body,
     retry::{Jitter, RetryPolicy},
     store::StoreError,
     time::Timestamp,
 };
 use std::{sync::Arc, time::Duration};
 
-use crate::engine::Runtime;
+use crate::engine::{Engine, Runtime, locked};
 
 /// How long entries are remembered.
 pub const AUDIT_RETENTION: Duration = Duration::from_hours(90 * 24);
 /// The function that entries are executions of.
 const FUNCTION: &str = "$audit";
+
+/// Furthest that the times of entries are ahead of the clock.
+const AHEAD_MAX: Duration = Duration::from_secs(1);
 
 /// Something that somebody changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,7 +52,13 @@ pub struct Auditing<'a> {
 
 impl Auditing<'_> {
     /// The entry, as it is accepted: ended, under a name that nobody else has.
-    pub(crate) fn execution(&self, now: Timestamp, holder: Holder) -> Execution {
+    pub(crate) fn execution(&self, engine: &Engine) -> Execution {
+        let now = {
+            let mut last = locked(&engine.audited_at);
+            *last = after(*last, engine.clock.now());
+            *last
+        };
+        let holder = engine.chance.holder();
         let what = if self.what.is_empty() { "change" } else { self.what };
         let arrival = Arrival {
             key: Key::new(FUNCTION, format!("{:032x}", holder.0)).expect("digits are a key"),
@@ -68,6 +77,11 @@ impl Auditing<'_> {
         step(now, &running, Input::Complete(nothing), &policy, Jitter::LEAST)
             .expect("what runs can be completed")
     }
+}
+
+/// When an entry is written: now, or so little later that it follows the last one. A clock that was set back is believed.
+fn after(last: Timestamp, now: Timestamp) -> Timestamp {
+    if last.since(now) < AHEAD_MAX { now.max(last + Duration::from_millis(1)) } else { now }
 }
 
 impl AuditEntry {
@@ -107,8 +121,22 @@ impl Runtime {
     ) -> Result<(), StoreError> {
         let entry = Auditing { who, what, subject, detail };
         let engine = self.engine();
-        let execution = entry.execution(engine.clock.now(), engine.chance.holder());
+        let execution = entry.execution(engine);
         let _new = engine.queue.accept(&[execution]).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_follow_each_other_and_a_clock_that_was_set_back() {
+        let at = Timestamp::from_millis;
+        assert_eq!(after(at(0), at(5_000)), at(5_000));
+        assert_eq!(after(at(5_000), at(5_000)), at(5_001));
+        assert_eq!(after(at(5_999), at(5_000)), at(6_000), "{AHEAD_MAX:?} ahead, and no further");
+        assert_eq!(after(at(6_000), at(5_000)), at(5_000));
     }
 }

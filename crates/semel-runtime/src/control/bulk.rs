@@ -386,7 +386,7 @@ impl Bulk {
     async fn note(&self, what: &str, detail: &str) -> Result<(), StoreError> {
         let subject = format!("job {}", self.number);
         let auditing = Auditing { who: &self.who, what, subject: &subject, detail };
-        let execution = auditing.execution(self.engine.clock.now(), self.engine.chance.holder());
+        let execution = auditing.execution(&self.engine);
         let _new = self.engine.queue.accept(&[execution]).await?;
         Ok(())
     }

@@ -107,7 +107,7 @@ pub(crate) async fn change(
         let now = engine.clock.now();
         let after = with_content(now, &found.value, content);
         let written = after.event.clone();
-        let causes = vec![auditing.execution(now, engine.chance.holder())];
+        let causes = vec![auditing.execution(engine)];
         match engine.queue.write(&[Change { expected: found.fence, after, causes }]).await?[..] {
             [Written::Won(_)] => return Ok(written),
             _ => found = found_or_made(engine, name).await?,

@@ -100,7 +100,7 @@ pub(super) async fn operate(
         if is_on("redrive_swallowed") && matches!(action, Action::Redrive(_)) {
             return Ok(Operated::Done(Box::new(found)));
         }
-        let causes = auditing.map(|it| it.execution(now, engine.chance.holder())).into_iter().collect();
+        let causes = auditing.map(|it| it.execution(engine)).into_iter().collect();
         let change = Change { expected: found.fence, after: after.clone(), causes };
         if let [Written::Won(fence)] = engine.queue.write(&[change]).await?[..] {
             note(engine, &after);

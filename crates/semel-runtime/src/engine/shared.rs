@@ -14,7 +14,7 @@ use crate::{control::Jobs, deliver::Deliver, function::Function};
 use semel_core::{
     execution::Execution,
     queue::{Accepted, Change, Queue, Written},
-    time::Clock,
+    time::{Clock, Timestamp},
 };
 use std::{
     fmt,
@@ -60,6 +60,8 @@ pub(crate) struct Engine {
     /// Most bytes of events that wait to be written.
     bytes_max: usize,
     admission: Mutex<Admission>,
+    /// When the last entry of the audit log was written.
+    pub(crate) audited_at: Mutex<Timestamp>,
 }
 
 /// What an engine is made of.
@@ -111,6 +113,7 @@ impl Engine {
             jobs: Mutex::default(),
             bytes_max,
             admission: Mutex::default(),
+            audited_at: Mutex::new(Timestamp::from_millis(0)),
         }
     }
 

@@ -198,6 +198,18 @@ async fn every_change_leaves_an_entry_behind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn entries_of_one_moment_are_told_in_their_order_too() {
+    let (target, _) = told();
+    let world = World::new(&target, []).await;
+    let changes: Vec<_> = (0..8).map(|number| format!("change {number}")).collect();
+    for what in &changes {
+        world.runtime.note_change("ada", what, "orders", "").await.unwrap();
+    }
+    let entries = world.runtime.audit(None, None, 10).await.unwrap().items;
+    assert!(entries.iter().rev().map(|it| &*it.what).eq(&changes), "{entries:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_counts_first_and_then_redrives_everything_that_matches() {
     let (target, code) = told();
     code.store(422, Ordering::Relaxed);

@@ -224,8 +224,8 @@ async fn functions_take_what_their_filters_say_and_sources_reach_what_they_may()
     assert_eq!(names(&one), ["audit"]);
     let reached = server.json("/sources/audited", &[], event("3", "order.created")).await;
     assert_eq!(names(&reached), ["audit"]);
-    audit.called(3).await;
-    assert_eq!(orders.calls(), 1);
+    tokio::join!(audit.called(3), orders.called(1));
+    assert_eq!((orders.calls(), audit.calls()), (1, 3));
 }
 
 #[tokio::test(flavor = "multi_thread")]
