@@ -11,7 +11,7 @@ use std::{
 
 /// Runs the future; a panic in it is its end, and told as text.
 ///
-/// What it shared with others may be half done, as after every panic: it must share only what is used for one attempt.
+/// What it shared with others may be half done, as after every panic: a lock that it held is poisoned.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     std::future::poll_fn(move |context| {

@@ -18,6 +18,7 @@ mod flying;
 mod forward;
 pub mod gate;
 mod gather;
+mod guarded;
 mod place;
 mod purge;
 mod receipt;

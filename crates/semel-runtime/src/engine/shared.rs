@@ -6,6 +6,7 @@ use super::{
     chance::Chance,
     flying::Flying,
     gather::Gather,
+    guarded::Guarded,
     repeats::Repeated,
     table::{Moment, Table},
     tasks::Tasks,
@@ -78,6 +79,7 @@ impl Engine {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { queue, deliver, seed, in_flight_max, bytes_max } = parts;
         let (clock, tasks) = (queue.clock(), Arc::new(Tasks::new()));
+        let queue: Arc<dyn Queue> = Arc::new(Guarded(queue));
         let started = clock.monotonic();
         let (accepting, writing) = (Arc::clone(&queue), Arc::clone(&queue));
         let accepts = Gather::new(Arc::clone(&tasks), move |executions: Vec<_>| {

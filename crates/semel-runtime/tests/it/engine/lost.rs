@@ -110,3 +110,28 @@ async fn whoever_was_superseded_reports_nothing() {
     assert_eq!(world.stored(id).await, done);
     assert_eq!(world.runtime.status()[0].totals.superseded, 1);
 }
+
+/// As often as to end everything that would end by it. An accept is tried three times.
+const OFTEN: u32 = 3 * 7;
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_panics_is_one_that_could_not_tell_and_goes_on_when_it_does_not() {
+    let target = Target::fine();
+    let world = World::new(&target, [orders()]).await;
+    world.queue.fail(Method::Accept, When::Panics, OFTEN);
+    while world.queue.calls(Method::Accept) < OFTEN {
+        let refused = world.runtime.accept(&[event("evt-1")], &HeaderMap::new()).await;
+        let Err(Refused::Unavailable { cause, .. }) = refused else { panic!("{refused:?}") };
+        assert!(cause.to_string().contains("the queue is broken"), "{cause}");
+    }
+    world.queue.fail(Method::Write, When::Panics, OFTEN / 2);
+    let (first, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND * 30).await;
+    assert_eq!(world.status(first).await, Status::Completed);
+    world.runtime.pause("orders", "ada").await.unwrap();
+    let (second, _) = world.accept(&event("evt-2")).await;
+    world.queue.fail(Method::Claim, When::Panics, OFTEN);
+    world.runtime.resume("orders", "ada").await.unwrap();
+    world.pass(SECOND * 60).await;
+    assert_eq!((world.status(second).await, target.seen().len()), (Status::Completed, 2));
+}

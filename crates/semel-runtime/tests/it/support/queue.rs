@@ -31,6 +31,8 @@ pub(crate) enum When {
     Before,
     /// After it took effect: only the answer is lost.
     After,
+    /// It panics, before it takes effect.
+    Panics,
 }
 
 /// A queue in memory that counts its calls, and fails when it is told to.
@@ -85,6 +87,7 @@ impl SpyQueue {
         Box::pin(async move {
             let failure = self.failure(method);
             let error = || StoreError::new(StoreErrorKind::Unavailable, "spy", "told to fail");
+            assert_ne!(failure, Some(When::Panics), "the queue is broken");
             if failure == Some(When::Before) {
                 return Err(error());
             }
