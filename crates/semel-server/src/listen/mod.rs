@@ -30,6 +30,8 @@ pub use accept::{Door, serve};
 pub use connection::Tracked;
 pub use head::HEADERS_MAX;
 pub use stop::{Stop, Stopper, stop};
+#[cfg(test)]
+pub(crate) use watch::name_of;
 pub use watch::{Connection, InFlight};
 
 use std::time::Duration;

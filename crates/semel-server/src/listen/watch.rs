@@ -4,10 +4,11 @@
 //! 2. A connection with a request under way is in no hurry: bodies and answers have limits of their own.
 
 use super::{Limits, inspect::Phase};
+use http::HeaderValue;
 use semel_core::sabotage;
 use std::{
     fmt,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -18,20 +19,33 @@ use std::{
 /// One connection, as its requests know it: in their extensions.
 #[derive(Clone)]
 pub struct Connection {
-    peer: SocketAddr,
+    peer: Arc<Peer>,
     pub(super) watch: Arc<Watch>,
     /// Its place among all connections; whoever has one of these keeps it.
     _held: Arc<dyn Send + Sync>,
 }
 
+/// Whom a connection is with.
+struct Peer {
+    address: SocketAddr,
+    /// Written once, and not for each request.
+    name: HeaderValue,
+}
+
 impl Connection {
     pub(super) fn new(peer: SocketAddr, watch: Arc<Watch>, held: Arc<dyn Send + Sync>) -> Self {
-        Self { peer, watch, _held: held }
+        let name = name_of(peer.ip());
+        Self { peer: Arc::new(Peer { address: peer, name }), watch, _held: held }
     }
 
     /// Whom it is with.
     pub fn peer(&self) -> SocketAddr {
-        self.peer
+        self.peer.address
+    }
+
+    /// Its address without a port, as headers tell it.
+    pub fn peer_name(&self) -> &HeaderValue {
+        &self.peer.name
     }
 
     /// From here on the bytes are no HTTP: it was upgraded to something else.
@@ -50,6 +64,12 @@ impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connection")
     }
+}
+
+/// An address as headers tell it.
+pub(crate) fn name_of(address: IpAddr) -> HeaderValue {
+    let name = HeaderValue::try_from(address.to_canonical().to_string());
+    name.expect("an address is written in digits and signs")
 }
 
 /// A request that is under way.

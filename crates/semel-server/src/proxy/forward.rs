@@ -32,7 +32,7 @@ use http::{
     uri::{PathAndQuery, Scheme},
 };
 use http_body::Body as _;
-use hyper::body::Incoming;
+use hyper::{body::Incoming, upgrade::OnUpgrade};
 use hyper_util::client::legacy;
 use semel::{
     BoxFuture,
@@ -75,7 +75,7 @@ pub(super) struct Forwarding {
 impl Forward {
     /// Whether what this one says of those before it is believed.
     pub(super) fn trusts(&self, peer: IpAddr) -> bool {
-        self.0.trusted.iter().any(|it| it.contains(peer))
+        self.0.trusts(peer)
     }
 }
 
@@ -90,8 +90,22 @@ impl Service<Request<Sent>> for Forward {
 
     fn call(&mut self, request: Request<Sent>) -> Self::Future {
         let forwarding = Arc::clone(&self.0);
-        Box::pin(async move { Ok(forwarding.forward(request).await) })
+        let underway = forwarding.begin(request);
+        Box::pin(async move { Ok(forwarding.answer(underway).await) })
     }
+}
+
+/// A request that is being sent.
+struct Underway {
+    sending: legacy::ResponseFuture,
+    /// For a seeded bug: what is sent a second time.
+    again: Option<Box<Request<Sent>>>,
+    exchange: Arc<Exchange>,
+    /// Dropped when the answer has begun: by then the request was sent.
+    room: Option<Room>,
+    call: Option<Identity>,
+    /// The client's connection, if it wants it for something else.
+    client_side: Option<OnUpgrade>,
 }
 
 /// Why there is no answer.
@@ -106,20 +120,29 @@ enum NoAnswer {
 }
 
 impl Forwarding {
-    async fn forward(&self, mut request: Request<Sent>) -> Response<Outbound> {
+    fn trusts(&self, peer: IpAddr) -> bool {
+        self.trusted.iter().any(|it| it.contains(peer))
+    }
+
+    /// Begins to send a request. Not in an `async` function, which would have room for it at each of its steps.
+    fn begin(&self, mut request: Request<Sent>) -> Underway {
         let exchange = request.extensions_mut().remove::<Arc<Exchange>>().expect("the gateway puts it there");
-        // Dropped when the answer has begun: by then the request was sent.
         let room = request.extensions_mut().remove::<Room>();
         let call = CallLease::of(request.extensions()).map(|it| *it.key().identity());
-        let has_key = call.is_some();
-        let wants_upgrade = !has_key && is_websocket(request.headers());
+        let wants_upgrade = call.is_none() && is_websocket(request.headers());
         let client_side = wants_upgrade.then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
         let mut request = self.outgoing(parts, body, &exchange);
         if wants_upgrade {
             set_websocket(request.headers_mut());
         }
-        let answered = self.send(request, &exchange).await;
+        let again = sabotage::is_on("proxy_retries_sent_request").then(|| Box::new(copy_of_head(&request)));
+        Underway { sending: self.client.request(request), again, exchange, room, call, client_side }
+    }
+
+    async fn answer(&self, underway: Underway) -> Response<Outbound> {
+        let Underway { sending, again, exchange, room, call, client_side } = underway;
+        let answered = self.sent(sending, again, &exchange).await;
         drop(room);
         let mut response = match answered {
             Ok(response) => response,
@@ -147,9 +170,9 @@ impl Forwarding {
         let Parts { method, uri, mut headers, .. } = parts;
         strip_hop_by_hop(&mut headers);
         headers.remove(EXPECT);
-        let (peer, host) = (exchange.connection.peer().ip(), exchange.host.as_ref());
-        let is_trusted = self.trusted.iter().any(|it| it.contains(peer));
-        set_forwarded(&mut headers, &CalledBy { peer, host, is_trusted });
+        let (connection, host) = (&exchange.connection, exchange.host.as_ref());
+        let is_trusted = self.trusts(connection.peer().ip());
+        set_forwarded(&mut headers, &CalledBy { peer: connection.peer_name(), host, is_trusted });
         if let Some(via) = &self.via {
             add_via(&mut headers, exchange.is_http2, via);
         }
@@ -194,15 +217,15 @@ impl Forwarding {
         Uri::from_parts(parts).expect("its parts are all there")
     }
 
-    async fn send(
+    async fn sent(
         &self,
-        request: Request<Sent>,
+        sending: legacy::ResponseFuture,
+        again: Option<Box<Request<Sent>>>,
         exchange: &Exchange,
     ) -> Result<Response<Incoming>, NoAnswer> {
-        let again = sabotage::is_on("proxy_retries_sent_request").then(|| copy_of_head(&request));
-        let sent = self.in_time(self.client.request(request), exchange).await;
+        let sent = self.in_time(sending, exchange).await;
         let sent = match (sent, again) {
-            (Some(Err(_)), Some(again)) => self.in_time(self.client.request(again), exchange).await,
+            (Some(Err(_)), Some(again)) => self.in_time(self.client.request(*again), exchange).await,
             (sent, _) => sent,
         };
         match sent {

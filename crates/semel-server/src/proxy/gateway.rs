@@ -13,14 +13,15 @@ use super::{
     routes::{Route, Routes},
 };
 use crate::listen::Connection;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
 use semel::{
     BoxFuture,
     http::{Body, InDoubt, Problem, ProblemBase},
 };
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, future::ready, sync::Arc};
+use tower_service::Service as _;
 
 /// The proxy as a service. Cheap to clone.
 #[derive(Clone)]
@@ -45,76 +46,113 @@ impl Service<Request<Incoming>> for Gateway {
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let inside = Arc::clone(&self.0);
-        Box::pin(async move { Ok(inside.logged(request).await) })
+        self.0.answer(request)
     }
 }
 
+type Answering = BoxFuture<'static, Result<Response<Logged<Answer>>, Infallible>>;
+
 impl Inside {
-    async fn logged(&self, request: Request<Incoming>) -> Response<Logged<Answer>> {
+    /// Answers a request. What its head tells is decided before there is anything to wait for: a future would have room for the
+    /// request at each of its steps, and move it from one to the next.
+    fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Answering {
         let found = host(request.uri(), request.headers(), request.version());
         let connection =
             request.extensions().get::<Connection>().expect("the listener puts it there").clone();
         let named = found.clone().ok().flatten();
         let exchange = Arc::new(Exchange::new(connection, named, request.version()));
         let mut entry = Entry::begin(&request, &exchange);
-        let path = canonical(request.uri().path()).into_owned();
+        let path = canonical(request.uri().path());
         if Health::is_reserved(&path) {
-            let response = if self.has_admin {
-                Problem::NOT_FOUND.response(&self.problems)
-            } else {
-                self.health.answer(request.method(), &path).await
-            };
-            return entry.answered(response);
+            let (method, path) = (request.method().clone(), path.into_owned());
+            return self.of_our_own(entry, method, path);
         }
         if found.is_err() {
-            return entry.answered(Problem::BAD_REQUEST.response(&self.problems));
+            return self.refused(entry, Problem::BAD_REQUEST);
         }
-        let route = self.routes.find(&path);
+        let route = Arc::clone(self.routes.find(&path));
         entry.routed(route.name());
-        let mut response = self.routed(route, request, &exchange).await;
-        if let Some(InDoubt(key)) = response.extensions_mut().remove() {
-            self.doubts.told(key, route.name());
-        }
-        entry.answered(response)
-    }
-
-    async fn routed(
-        &self,
-        route: &Route,
-        request: Request<Incoming>,
-        exchange: &Arc<Exchange>,
-    ) -> Response<Answer> {
         if is_unsupported(request.method(), request.uri()) {
-            return Problem::NOT_IMPLEMENTED.response(&self.problems);
+            return self.refused(entry, Problem::NOT_IMPLEMENTED);
         }
         if request.body().size_hint().lower() > self.body_limits.bytes_max {
-            return Problem::REQUEST_TOO_LARGE.response(&self.problems);
+            return self.refused(entry, Problem::REQUEST_TOO_LARGE);
         }
-        let (room, request) = match route.buffered(&request) {
-            None => (None, request),
-            Some(bytes) => match self.room(route, bytes, request, exchange).await {
-                Ok(taken) => taken,
-                Err(refused) => return refused,
-            },
-        };
-        let mut request = request.map(|body| Inbound::new(body, self.body_limits, Arc::clone(exchange)));
-        request.extensions_mut().insert(Arc::clone(exchange));
-        if let Some(room) = room {
-            request.extensions_mut().insert(room);
+        match route.buffered(&request) {
+            None => self.routed(entry, route, request, exchange),
+            Some(bytes) => self.routed_with_room(entry, route, bytes, request, exchange),
         }
-        let answered = if let Some(service) = route.protected() {
-            tower_service::Service::call(&mut service.clone(), request).await
-        } else {
-            strip_own(request.headers_mut());
-            let passed =
-                tower_service::Service::call(&mut self.forward.clone(), request.map(Body::pass)).await;
-            passed.map(|it| it.map(Body::pass))
-        };
-        match answered {
-            Ok(response) => response,
-            Err(never) => match never {},
+    }
+
+    fn of_our_own(self: &Arc<Self>, entry: Entry, method: Method, path: String) -> Answering {
+        if self.has_admin {
+            return self.refused(entry, Problem::NOT_FOUND);
         }
+        let health = Arc::clone(&self.health);
+        Box::pin(async move { Ok(entry.answered(health.answer(&method, &path).await)) })
+    }
+
+    fn refused(&self, entry: Entry, problem: Problem) -> Answering {
+        Box::pin(ready(Ok(entry.answered(problem.response(&self.problems)))))
+    }
+
+    /// Hands a request to its route.
+    fn routed(
+        self: &Arc<Self>,
+        entry: Entry,
+        route: Arc<Route>,
+        request: Request<Incoming>,
+        exchange: Arc<Exchange>,
+    ) -> Answering {
+        let mut request = request.map(|body| Inbound::new(body, self.body_limits, Arc::clone(&exchange)));
+        request.extensions_mut().insert(exchange);
+        if let Some(service) = route.protected() {
+            let answering = service.clone().call(request);
+            return self.answered(entry, route, answering);
+        }
+        strip_own(request.headers_mut());
+        let passing = self.forward.clone().call(request.map(Body::pass));
+        self.answered(entry, route, async { passing.await.map(|it| it.map(Body::pass)) })
+    }
+
+    /// As [`Inside::routed`], when there is room for the body.
+    fn routed_with_room(
+        self: &Arc<Self>,
+        entry: Entry,
+        route: Arc<Route>,
+        bytes: u64,
+        request: Request<Incoming>,
+        exchange: Arc<Exchange>,
+    ) -> Answering {
+        let inside = Arc::clone(self);
+        Box::pin(async move {
+            match inside.room(&route, bytes, request, &exchange).await {
+                Ok((room, mut request)) => {
+                    if let Some(room) = room {
+                        request.extensions_mut().insert(room);
+                    }
+                    inside.routed(entry, route, request, exchange).await
+                }
+                Err(refused) => Ok(entry.answered(refused)),
+            }
+        })
+    }
+
+    /// The answer, when it is there.
+    fn answered(
+        self: &Arc<Self>,
+        entry: Entry,
+        route: Arc<Route>,
+        answering: impl Future<Output = Result<Response<Answer>, Infallible>> + Send + 'static,
+    ) -> Answering {
+        let inside = Arc::clone(self);
+        Box::pin(async move {
+            let mut response = answering.await?;
+            if let Some(InDoubt(key)) = response.extensions_mut().remove() {
+                inside.doubts.told(key, route.name());
+            }
+            Ok(entry.answered(response))
+        })
     }
 
     /// Room for the body of a request with a key.

@@ -18,7 +18,6 @@ use http::{
 };
 use semel::http::IDEMPOTENCY_REPLAYED;
 use semel_core::sabotage;
-use std::net::IpAddr;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -99,7 +98,8 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 /// Whom the proxy was called by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CalledBy<'a> {
-    pub(super) peer: IpAddr,
+    /// Its address.
+    pub(super) peer: &'a HeaderValue,
     pub(super) host: Option<&'a HeaderValue>,
     /// Whether what it says of those before it is believed.
     pub(super) is_trusted: bool,
@@ -107,12 +107,10 @@ pub(super) struct CalledBy<'a> {
 
 /// Says whom the proxy was called by.
 pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
-    let peer = by.peer.to_canonical();
-    let is_v6 = peer.is_ipv6();
-    let peer = peer.to_string();
-    let element = forwarded(&peer, is_v6, by.host);
+    let peer = by.peer.to_str().unwrap_or_default();
+    let element = forwarded(peer, by.host);
     if by.is_trusted || sabotage::is_on("proxy_trusts_client_forwarded") {
-        append_to_list(headers, &X_FORWARDED_FOR, &peer);
+        append_to_list(headers, &X_FORWARDED_FOR, peer);
         append_to_list(headers, &FORWARDED, &element);
         headers.entry(X_FORWARDED_PROTO).or_insert(PROTO);
         if let Some(host) = by.host {
@@ -122,7 +120,7 @@ pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
     }
     strip_hearsay(headers);
     // These take the place of whatever the client said.
-    set(headers, X_FORWARDED_FOR, peer.into());
+    headers.insert(X_FORWARDED_FOR, by.peer.clone());
     set(headers, FORWARDED, element.into());
     headers.insert(X_FORWARDED_PROTO, PROTO);
     match by.host {
@@ -142,8 +140,9 @@ fn strip_hearsay(headers: &mut HeaderMap) {
 }
 
 /// An element of `Forwarded` (RFC 7239).
-fn forwarded(peer: &str, is_v6: bool, host: Option<&HeaderValue>) -> String {
+fn forwarded(peer: &str, host: Option<&HeaderValue>) -> String {
     let mut element = String::with_capacity(96);
+    let is_v6 = peer.contains(':');
     element.extend(if is_v6 { ["for=\"[", peer, "]\""] } else { ["for=", peer, ""] });
     if let Some(host) = host.and_then(|it| it.to_str().ok()) {
         // A host contains no quotes and no backslashes.
@@ -191,6 +190,7 @@ pub(super) fn join_cookies(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listen::name_of;
 
     fn headers(lines: &[(&str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -258,7 +258,10 @@ mod tests {
             ("x-real-ip", "1.2.3.4"),
         ]);
         let host = HeaderValue::from_static("example.com:8080");
-        set_forwarded(&mut all, &CalledBy { peer: peer.parse().unwrap(), host: Some(&host), is_trusted });
+        set_forwarded(
+            &mut all,
+            &CalledBy { peer: &name_of(peer.parse().unwrap()), host: Some(&host), is_trusted },
+        );
         all
     }
 

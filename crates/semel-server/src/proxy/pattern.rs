@@ -120,8 +120,17 @@ fn segment(text: &str, is_last: bool) -> Result<Segment, Wanted> {
 
 /// A path in the one form in which paths are compared.
 pub(crate) fn canonical(path: &str) -> Cow<'_, str> {
-    let is_plain = !path.contains('%') && !path.contains("//") && !path.contains("/.");
-    if is_plain { Cow::Borrowed(path) } else { Cow::Owned(resolved(&decoded(path))) }
+    if is_plain(path) { Cow::Borrowed(path) } else { Cow::Owned(resolved(&decoded(path))) }
+}
+
+/// Whether nothing in a path is written in another way than it could be.
+fn is_plain(path: &str) -> bool {
+    let mut before = 0;
+    path.bytes().all(|byte| {
+        let is_plain = byte != b'%' && !(before == b'/' && matches!(byte, b'/' | b'.'));
+        before = byte;
+        is_plain
+    })
 }
 
 /// With what need not be encoded decoded, and the rest in capitals.

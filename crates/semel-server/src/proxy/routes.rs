@@ -14,12 +14,13 @@ use semel::{
     OnLapse, Once,
     http::{self as layer, IDEMPOTENCY_KEY, Idempotency, IdempotencyLayer, Quota},
 };
+use std::sync::Arc;
 use tower_layer::Layer;
 
 /// All routes.
 pub(super) struct Routes {
-    routes: Vec<Route>,
-    rest: Route,
+    routes: Vec<Arc<Route>>,
+    rest: Arc<Route>,
 }
 
 /// One route.
@@ -36,20 +37,22 @@ pub(super) struct Route {
 
 impl Routes {
     pub(super) fn new(settings: &ProxySettings, once: &Once, forward: &Forward) -> Self {
-        let route = |pattern: Option<&Pattern>, of: &RouteSettings| Route {
-            pattern: pattern.cloned(),
-            methods: of.methods.clone(),
-            request_bytes_max: of.request_bytes_max,
-            caller_header: match &of.caller {
-                Caller::Authorization => Some(AUTHORIZATION),
-                Caller::Header(name) => Some(name.clone()),
-                Caller::Anyone => None,
-            },
-            protected: (of.key != KeyMode::Off).then(|| {
-                let layer = layer_of(settings, once, pattern, of);
-                let service = layer.layer(forward.clone());
-                (layer, service)
-            }),
+        let route = |pattern: Option<&Pattern>, of: &RouteSettings| {
+            Arc::new(Route {
+                pattern: pattern.cloned(),
+                methods: of.methods.clone(),
+                request_bytes_max: of.request_bytes_max,
+                caller_header: match &of.caller {
+                    Caller::Authorization => Some(AUTHORIZATION),
+                    Caller::Header(name) => Some(name.clone()),
+                    Caller::Anyone => None,
+                },
+                protected: (of.key != KeyMode::Off).then(|| {
+                    let layer = layer_of(settings, once, pattern, of);
+                    let service = layer.layer(forward.clone());
+                    (layer, service)
+                }),
+            })
         };
         Self {
             routes: settings.routes.iter().map(|it| route(Some(&it.path), &it.settings)).collect(),
@@ -57,10 +60,9 @@ impl Routes {
         }
     }
 
-    /// The route of a path.
-    pub(super) fn find(&self, path: &str) -> &Route {
-        let path = canonical(path);
-        let takes = |it: &&Route| it.pattern.as_ref().is_some_and(|pattern| pattern.matches(&path));
+    /// The route of a path, in its canonical form.
+    pub(super) fn find(&self, path: &str) -> &Arc<Route> {
+        let takes = |it: &&Arc<Route>| it.pattern.as_ref().is_some_and(|pattern| pattern.matches(path));
         self.routes.iter().find(takes).unwrap_or(&self.rest)
     }
 
