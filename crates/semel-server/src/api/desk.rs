@@ -15,16 +15,15 @@ use crate::{
     config::{NoSecret, ServerSettings},
     exit::Failure,
     ingest::{BodyLimits, read_body},
-    listen::Connection,
+    listen::{Arrived, Connection},
     serve::{Answer, Foundation},
 };
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderValue, Method, Request, Response,
+    HeaderMap, HeaderValue, Method, Response,
     header::{CONTENT_ENCODING, CONTENT_TYPE},
     request::Parts,
 };
-use hyper::body::Incoming;
 use semel::http::ProblemBase;
 use semel_core::sabotage::is_on;
 use semel_runtime::Runtime;
@@ -93,8 +92,8 @@ impl Clerk {
     }
 
     /// Answers a request whose path begins with `/v1`.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
-        match Arc::clone(&self.0).answer(request).await {
+    pub(crate) async fn answer(&self, arrived: Arrived) -> Response<Answer> {
+        match Arc::clone(&self.0).answer(arrived).await {
             Ok(answer) => answer,
             Err(trouble) => trouble.answer(&self.0.problems),
         }
@@ -102,9 +101,9 @@ impl Clerk {
 }
 
 impl Desk {
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Answer>, Trouble> {
+    async fn answer(self: Arc<Self>, (request, connection): Arrived) -> Result<Response<Answer>, Trouble> {
         let (head, body) = request.into_parts();
-        let who = self.admitted(&head)?;
+        let who = self.admitted(&head, &connection)?;
         let routes = Arc::clone(&self.routes);
         let (route, names) = find(&routes, &head.method, head.uri.path())?;
         if who.role < route.role && !is_on("api_roles_ignored") {
@@ -127,8 +126,7 @@ impl Desk {
         Ok(answer)
     }
 
-    fn admitted(&self, head: &Parts) -> Result<Who, Trouble> {
-        let connection = head.extensions.get::<Connection>().expect("the listener puts it there");
+    fn admitted(&self, head: &Parts, connection: &Connection) -> Result<Who, Trouble> {
         let door = Arc::clone(&self.door.read().unwrap_or_else(PoisonError::into_inner));
         Ok(door.admit(&head.headers, &head.uri, connection.peer().ip(), Instant::now())?)
     }

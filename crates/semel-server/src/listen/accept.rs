@@ -1,12 +1,11 @@
 //! Accepting connections, as many as there may be.
 
-use super::{Limits, Stop, connection};
+use super::{Arrived, Limits, Stop, connection};
 use crate::config::Network;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Response;
 use http_body::Body;
 use hyper::{
-    body::Incoming,
     server::conn::{http1, http2},
     service::Service,
 };
@@ -122,7 +121,7 @@ pub async fn serve<S, B>(
     patience: Duration,
 ) -> bool
 where
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S: Service<Arrived, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + Unpin + 'static,

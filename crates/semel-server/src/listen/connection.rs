@@ -55,7 +55,7 @@ pub(super) async fn run<S, B>(
     door: Arc<Door<S>>,
     stop: Stop,
 ) where
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S: Service<Arrived, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -240,6 +240,10 @@ async fn linger(stream: &mut TcpStream) {
     .await;
 }
 
+/// A request, and where it comes from. Not in its extensions: most requests have none, and a map of them costs more than
+/// all that is asked of it.
+pub type Arrived = (Request<Incoming>, Connection);
+
 /// The service of one connection: tells each request where it comes from, and notes when it ends.
 #[derive(Clone, Debug)]
 pub struct Tracked<T> {
@@ -271,18 +275,17 @@ impl Heads {
 
 impl<S, B> Service<Request<Incoming>> for Tracked<S>
 where
-    S: Service<Request<Incoming>, Response = Response<B>>,
+    S: Service<Arrived, Response = Response<B>>,
 {
     type Response = Response<TrackedBody<B>>;
     type Error = S::Error;
     type Future = TrackedFuture<S::Future>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         let in_flight = Some(self.connection.begin());
-        request.extensions_mut().insert(self.connection.clone());
         let is_http1 = request.version() <= Version::HTTP_11;
         let refused = if is_http1 { None } else { self.heads.refuse(&request, self.connection.peer()) };
-        let answer = refused.is_none().then(|| self.inner.call(request));
+        let answer = refused.is_none().then(|| self.inner.call((request, self.connection.clone())));
         TrackedFuture { answer, refused, in_flight, is_http1 }
     }
 }

@@ -27,7 +27,7 @@ mod watch;
 
 pub(crate) use accept::network;
 pub use accept::{Door, serve};
-pub use connection::Tracked;
+pub use connection::{Arrived, Tracked};
 pub use head::HEADERS_MAX;
 pub use stop::{Stop, Stopper, stop};
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-/// One connection, as its requests know it: in their extensions.
+/// One connection, as its requests know it.
 #[derive(Clone)]
 pub struct Connection {
     peer: Arc<Peer>,

@@ -57,6 +57,11 @@ impl Inbound {
         Self { body, limits, exchange, waited: Duration::ZERO, waiting_since: None, alarm: None }
     }
 
+    /// The request that it is of.
+    pub(super) fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
+    }
+
     fn refuse(&self, problem: Problem) -> BoxError {
         self.exchange.refuse(problem);
         BodyRefused(problem).into()

@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// One request and its answer; in the request's extensions.
+/// One request and its answer.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) connection: Connection,

@@ -126,7 +126,9 @@ impl Forwarding {
 
     /// Begins to send a request. Not in an `async` function, which would have room for it at each of its steps.
     fn begin(&self, mut request: Request<Sent>) -> Underway {
-        let exchange = request.extensions_mut().remove::<Arc<Exchange>>().expect("the gateway puts it there");
+        let known = request.extensions_mut().remove::<Arc<Exchange>>();
+        let exchange = known.or_else(|| request.body().passed().map(|it| Arc::clone(it.exchange())));
+        let exchange = exchange.expect("the gateway says it of what is read, and other bodies know");
         let room = request.extensions_mut().remove::<Room>();
         let call = CallLease::of(request.extensions()).map(|it| *it.key().identity());
         let wants_upgrade = call.is_none() && is_websocket(request.headers());

@@ -12,7 +12,7 @@ use super::{
     resolve::Doubts,
     routes::{Route, Routes},
 };
-use crate::listen::Connection;
+use crate::listen::{Arrived, Connection};
 use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
@@ -40,13 +40,13 @@ pub(super) struct Inside {
     pub(super) doubts: Doubts,
 }
 
-impl Service<Request<Incoming>> for Gateway {
+impl Service<Arrived> for Gateway {
     type Response = Response<Logged<Answer>>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        self.0.answer(request)
+    fn call(&self, (request, connection): Arrived) -> Self::Future {
+        self.0.answer(request, connection)
     }
 }
 
@@ -55,10 +55,8 @@ type Answering = BoxFuture<'static, Result<Response<Logged<Answer>>, Infallible>
 impl Inside {
     /// Answers a request. What its head tells is decided before there is anything to wait for: a future would have room for the
     /// request at each of its steps, and move it from one to the next.
-    fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Answering {
+    fn answer(self: &Arc<Self>, request: Request<Incoming>, connection: Connection) -> Answering {
         let found = host(request.uri(), request.headers(), request.version());
-        let connection =
-            request.extensions().get::<Connection>().expect("the listener puts it there").clone();
         let named = found.clone().ok().flatten();
         let exchange = Arc::new(Exchange::new(connection, named, request.version()));
         let mut entry = Entry::begin(&request, &exchange);
@@ -104,8 +102,7 @@ impl Inside {
         request: Request<Incoming>,
         exchange: Arc<Exchange>,
     ) -> Answering {
-        let mut request = request.map(|body| Inbound::new(body, self.body_limits, Arc::clone(&exchange)));
-        request.extensions_mut().insert(exchange);
+        let mut request = request.map(|body| Inbound::new(body, self.body_limits, exchange));
         if let Some(service) = route.protected() {
             let answering = service.clone().call(request);
             return self.answered(entry, route, answering);
@@ -128,6 +125,8 @@ impl Inside {
         Box::pin(async move {
             match inside.room(&route, bytes, request, &exchange).await {
                 Ok((room, mut request)) => {
+                    // Its body, which knows, is read before it is forwarded.
+                    request.extensions_mut().insert(Arc::clone(&exchange));
                     if let Some(room) = room {
                         request.extensions_mut().insert(room);
                     }

@@ -111,8 +111,12 @@ fn wrong(detail: impl Into<String>) -> Refused {
 
 impl Inside {
     /// Resolves what is named, if it is in doubt.
-    pub(super) async fn resolve(&self, request: Request<Incoming>) -> Response<Answer> {
-        match self.resolved(request).await {
+    pub(super) async fn resolve(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Response<Answer> {
+        match self.resolved(request, connection).await {
             Ok(body) => json(StatusCode::OK, "application/json", body),
             Err(Refused(problem, None)) => problem.response(&self.problems),
             Err(Refused(problem, Some(detail))) => {
@@ -122,8 +126,7 @@ impl Inside {
         }
     }
 
-    async fn resolved(&self, request: Request<Incoming>) -> Result<String, Refused> {
-        let connection = request.extensions().get::<Connection>().expect("the listener puts it there");
+    async fn resolved(&self, request: Request<Incoming>, connection: &Connection) -> Result<String, Refused> {
         let is_local = connection.peer().ip().to_canonical().is_loopback();
         if !(is_local && is_called_directly(request.uri(), request.headers())) {
             return Err(Problem::OPERATOR_ONLY.into());

@@ -19,11 +19,11 @@ use super::{
 use crate::{
     config::ProxySettings,
     exit::Failure,
-    listen::{self, Door, Stop, Stopper},
+    listen::{self, Arrived, Door, Stop, Stopper},
     store_url,
 };
-use http::{Request, Response};
-use hyper::{body::Incoming, service::Service};
+use http::Response;
+use hyper::service::Service;
 use semel::{BoxFuture, Once, cleanup::Cleanup, http::ProblemBase};
 use std::{
     convert::Infallible,
@@ -222,17 +222,17 @@ fn gateway(settings: &ProxySettings, once: &Once, stop: &Stop) -> Result<Gateway
 #[derive(Clone)]
 struct Admin(Arc<Inside>);
 
-impl Service<Request<Incoming>> for Admin {
+impl Service<Arrived> for Admin {
     type Response = Response<Answer>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, (request, connection): Arrived) -> Self::Future {
         let inside = Arc::clone(&self.0);
         Box::pin(async move {
             let path = canonical(request.uri().path()).into_owned();
             Ok(match path.as_str() {
-                resolve::PATH => inside.resolve(request).await,
+                resolve::PATH => inside.resolve(request, &connection).await,
                 _ => inside.health.answer(request.method(), &path).await,
             })
         })

@@ -24,16 +24,15 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The request begins; nothing if nobody reads the log.
-    pub(super) fn begin<B>(request: &Request<B>) -> Option<Self> {
+    pub(super) fn begin<B>(request: &Request<B>, connection: &Connection) -> Option<Self> {
         if !enabled!(target: "semel_server::access", tracing::Level::INFO) {
             return None;
         }
-        let connection = request.extensions().get::<Connection>();
         Some(Self {
             method: request.method().clone(),
             path: request.uri().path().chars().take(PATH_CHARS_MAX).collect(),
             since: Instant::now(),
-            peer: connection.expect("the listener puts it there").peer().ip(),
+            peer: connection.peer().ip(),
         })
     }
 

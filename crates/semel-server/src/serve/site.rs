@@ -10,6 +10,7 @@ use crate::{
         Ingest, Noted,
         problems::{BAD_REQUEST, METHOD, NOT_FOUND, told},
     },
+    listen::{Arrived, Connection},
 };
 use http::{
     HeaderValue, Method, Request, Response, Version,
@@ -89,16 +90,16 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Service<Request<Incoming>> for Site {
+impl Service<Arrived> for Site {
     type Response = Response<Answer>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, (request, connection): Arrived) -> Self::Future {
         let (inside, side) = (Arc::clone(&self.inside), self.side);
         Box::pin(async move {
-            let entry = Entry::begin(&request);
-            let (response, noted) = inside.answer(side, request).await;
+            let entry = Entry::begin(&request, &connection);
+            let (response, noted) = inside.answer(side, request, connection).await;
             Entry::end(entry, &response, &noted);
             Ok(response)
         })
@@ -106,7 +107,12 @@ impl Service<Request<Incoming>> for Site {
 }
 
 impl Inside {
-    async fn answer(&self, side: Side, request: Request<Incoming>) -> (Response<Answer>, Noted) {
+    async fn answer(
+        &self,
+        side: Side,
+        request: Request<Incoming>,
+        connection: Connection,
+    ) -> (Response<Answer>, Noted) {
         if !names_one_host(&request) {
             return (told(&BAD_REQUEST, &self.problems), Noted::default());
         }
@@ -116,7 +122,7 @@ impl Inside {
             Place::Events => return self.ingest.answer(None, request).await,
             Place::Source(name) => return self.ingest.answer(Some(name), request).await,
             // Boxed, so that events, of which there are most, do not carry room for it.
-            Place::Api => Box::pin(self.api.answer(request)).await,
+            Place::Api => Box::pin(self.api.answer((request, connection))).await,
             Place::Nowhere => told(&NOT_FOUND, &self.problems),
             Place::Health | Place::Ready | Place::Version | Place::Metrics
                 if !matches!(*request.method(), Method::GET | Method::HEAD) =>

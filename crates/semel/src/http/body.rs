@@ -67,6 +67,20 @@ impl<B: http_body::Body> Body<B> {
         Self { ahead: [bytes, Bytes::new()], last, ..Self::empty() }
     }
 
+    /// The body as it came, if nothing of it was read.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// # use semel::http::Body;
+    /// let body = Body::pass(http_body_util::Full::<Bytes>::from("hello"));
+    /// assert!(body.passed().is_some());
+    /// let body: Body<http_body_util::Full<Bytes>> = Body::from(Bytes::from("hello"));
+    /// assert!(body.passed().is_none());
+    /// ```
+    pub const fn passed(&self) -> Option<&B> {
+        self.passed.as_ref()
+    }
+
     /// What was read, and then the rest.
     pub(super) fn partly(partly: Partly<B>) -> Self {
         let Partly { ahead, rest } = partly;
