@@ -306,7 +306,7 @@ fn entered(
             let held = Fenced { fence, value: execution };
             let (began, event, engine_of) = (at.monotonic, Some(event), Arc::clone(engine));
             let begun = Attempt { engine: engine_of, function, place, held, event, began, report };
-            engine.tasks.spawn(attempt(begun));
+            engine.tasks.spawn(attempt(Box::new(begun)));
         }
         None => note_due(engine, &execution),
     }

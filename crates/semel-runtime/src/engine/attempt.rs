@@ -84,30 +84,32 @@ fn opening(at: Moment, held: &Execution, function: &Function, began: Duration, m
     Opening::Call(at.now + policy.timeout())
 }
 
-/// Makes the attempt, and writes down what became of it.
-pub(crate) async fn attempt(attempt: Attempt) {
-    let Attempt { engine, function, mut place, held, event, began, report } = attempt;
-    let flying = InFlight::new(&engine, &held.value);
+/// Makes the attempt, and writes down what became of it. It stays where it is: it is large, and a future would move it from
+/// step to step.
+pub(crate) async fn attempt(mut attempt: Box<Attempt>) {
+    let Attempt { engine, function, place, held, event, began, report } = &mut *attempt;
+    let (engine, function, held, began) = (&*engine, &*function, &*held, *began);
+    let flying = InFlight::new(engine, &held.value);
     let may_start = place.turn(began + START_MAX).await && engine.stage() != Stage::Interrupting;
-    let opening = opening(engine.moment(), &held.value, &function, began, may_start);
+    let opening = opening(engine.moment(), &held.value, function, began, may_start);
     let input = match opening {
         Opening::Not(input) => input,
         Opening::Call(deadline) => {
             place.calls();
             engine.table().count(function.name.as_str(), |totals| totals.attempts += 1);
-            let left = (began + lease(&function)).saturating_sub(engine.clock.monotonic());
-            let ended = call(&engine, &function, &held, event, deadline, left).await;
+            let left = (began + lease(function)).saturating_sub(engine.clock.monotonic());
+            let ended = call(engine, function, held, event, deadline, left).await;
             place.called(ended.health);
             if ended.stops {
-                stop(&engine, &function, &ended.input);
+                stop(engine, function, &ended.input);
             }
             ended.input
         }
     };
-    let until = (began + lease(&function)).saturating_sub(MARGIN);
-    let settled = settle(&engine, &function, &held, input, until).await;
+    let until = (began + lease(function)).saturating_sub(MARGIN);
+    let settled = settle(engine, function, held, input, until).await;
     drop(flying);
-    if let Some(report) = report {
+    if let Some(report) = report.take() {
         let _gone = report.send(settled);
     }
 }
@@ -124,14 +126,16 @@ async fn call(
     engine: &Engine,
     function: &Function,
     held: &Fenced<Execution>,
-    event: Option<Event>,
+    event: &mut Option<Event>,
     deadline: Timestamp,
     lease_left: Duration,
 ) -> Ended {
-    let event = match event.map_or_else(|| read(&held.value), Ok) {
-        Ok(event) => event,
-        Err(error) => return Ended::unheard(Input::Reject { error }),
-    };
+    if event.is_none() {
+        match read(&held.value) {
+            Ok(read) => *event = Some(read),
+            Err(error) => return Ended::unheard(Input::Reject { error }),
+        }
+    }
     let timeout = function.policy.timeout();
     let departure = Departure::default();
     let heard = tokio::select! {
@@ -158,22 +162,24 @@ async fn ask(
     engine: &Engine,
     function: &Function,
     held: &Fenced<Execution>,
-    event: Event,
+    event: &mut Option<Event>,
     deadline: Timestamp,
     departure: &Departure,
 ) -> Heard {
+    const READ: &str = "it was read";
     let attempted = dispatch::attempted(held, deadline);
     let timeout = function.policy.timeout();
     match &function.aim {
         Aim::Url(target) => {
-            let delivery = dispatch::delivery(function, target, &event, &attempted, engine.clock.now());
-            let delivery = Delivery { departure: departure.clone(), ..delivery };
-            drop(event);
-            Heard::Answer(engine.deliver.deliver(delivery).await)
+            let read = event.as_ref().expect(READ);
+            let delivery = dispatch::delivery(function, target, read, &attempted, engine.clock.now());
+            *event = None;
+            let delivering = engine.deliver.deliver(Delivery { departure: departure.clone(), ..delivery });
+            Heard::Answer(delivering.await)
         }
         Aim::Here(handle) => tokio::select! {
             biased;
-            result = handle.handle(event, attempted) => Heard::Result(result),
+            result = handle.handle(event.take().expect(READ), attempted) => Heard::Result(result),
             () = engine.clock.sleep(timeout) => Heard::Answer(Answer::TimedOut(Awaited::Head)),
         },
     }

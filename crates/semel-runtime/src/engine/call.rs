@@ -289,7 +289,7 @@ async fn run(
                 began,
                 report: Some(report),
             };
-            engine.tasks.spawn(attempt(attempt_of));
+            engine.tasks.spawn(attempt(Box::new(attempt_of)));
             Ok(told(settled.await))
         }
         // Somebody else was faster, and is at it.

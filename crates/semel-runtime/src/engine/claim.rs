@@ -85,7 +85,7 @@ fn run(engine: &Arc<Engine>, at: Moment, held: Fenced<Execution>) {
     drop(table);
     let place = Place::of_taken(Arc::clone(engine), Arc::clone(&held.value.function), Kind::Backlog, bytes);
     let Some(function) = function else { return };
-    engine.tasks.spawn(attempt(Attempt {
+    engine.tasks.spawn(attempt(Box::new(Attempt {
         engine: Arc::clone(engine),
         function,
         place,
@@ -93,7 +93,7 @@ fn run(engine: &Arc<Engine>, at: Moment, held: Fenced<Execution>) {
         event: None,
         began: at.monotonic,
         report: None,
-    }));
+    })));
 }
 
 /// Finds what was handed out under this holder, when nobody could tell.

@@ -100,11 +100,11 @@ async fn write(engine: &Engine, mut change: Change, until: Duration) -> Settled 
     }
 }
 
-/// Writes with whoever else writes now, and gives the change back.
-pub(crate) async fn write_once(
+/// Writes with whoever else writes now, and gives the change back. It goes at once: a future would have room for it.
+pub(crate) fn write_once(
     engine: &Engine,
     change: Change,
-) -> (Change, Result<Written, Arc<StoreError>>) {
+) -> impl Future<Output = (Change, Result<Written, Arc<StoreError>>)> + Send + use<> {
     let (tell, told) = oneshot::channel();
     let bytes = change.after.event.as_ref().map_or(0, |it| it.len());
     let done = Box::new(move |mut changes: Vec<Change>, told: Result<Vec<Written>, Arc<StoreError>>| {
@@ -112,10 +112,12 @@ pub(crate) async fn write_once(
         let _gone = tell.send((change, told.map(|it| it[0])));
     });
     engine.writes.submit(vec![change], bytes, done);
-    // The flight tells everybody, unless the runtime itself is gone, and then nobody waits.
-    match told.await {
-        Ok(told) => told,
-        Err(_) => std::future::pending().await,
+    async {
+        // The flight tells everybody, unless the runtime itself is gone, and then nobody waits.
+        match told.await {
+            Ok(told) => told,
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 
