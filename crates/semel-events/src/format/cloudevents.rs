@@ -37,7 +37,7 @@ pub(super) enum Mode {
 
 /// How a request is to be read as CloudEvents; `None` if nothing says that it is one.
 pub(super) fn mode(headers: &HeaderMap) -> Result<Option<Mode>, ReadError> {
-    let is_binary = binary::ATTRIBUTES.iter().any(|it| headers.contains_key(*it));
+    let is_binary = binary::ATTRIBUTES.iter().any(|it| headers.contains_key(it));
     let content_type = match media::content_type(headers) {
         ContentType::One(it) => it,
         ContentType::Absent => return Ok(is_binary.then_some(Mode::Binary)),

@@ -23,19 +23,24 @@ const PREFIX: &str = "ce-";
 /// Room for the headers of an event, those of the attempt and those of the connection, so that a map does not grow.
 const HEADERS_TYPICAL: usize = 16;
 
+const CE_SPECVERSION: HeaderName = HeaderName::from_static("ce-specversion");
+const CE_ID: HeaderName = HeaderName::from_static("ce-id");
+const CE_SOURCE: HeaderName = HeaderName::from_static("ce-source");
+const CE_TYPE: HeaderName = HeaderName::from_static("ce-type");
+
 /// Headers that tell a request in this mode.
-pub(super) const ATTRIBUTES: [&str; 4] = ["ce-specversion", "ce-id", "ce-source", "ce-type"];
+pub(super) static ATTRIBUTES: [HeaderName; 4] = [CE_SPECVERSION, CE_ID, CE_SOURCE, CE_TYPE];
 
 /// Reads an event from headers and body.
 pub fn read_binary(headers: &HeaderMap, body: &Bytes) -> Result<Event, ReadError> {
-    if attribute(headers, "ce-specversion")?.as_deref() != Some(SPEC_VERSION) {
+    if attribute(headers, &CE_SPECVERSION)?.as_deref() != Some(SPEC_VERSION) {
         return Err(ReadError::SpecVersion);
     }
     let required = |name, what| attribute(headers, name)?.ok_or(ReadError::Event(EventError::Missing(what)));
     let mut event = Event::builder(
-        required("ce-id", Attribute::Id)?,
-        required("ce-source", Attribute::Source)?,
-        required("ce-type", Attribute::Type)?,
+        required(&CE_ID, Attribute::Id)?,
+        required(&CE_SOURCE, Attribute::Source)?,
+        required(&CE_TYPE, Attribute::Type)?,
     );
     for name in headers.keys() {
         let Some(short) = name.as_str().strip_prefix(PREFIX) else { continue };
@@ -43,7 +48,7 @@ pub fn read_binary(headers: &HeaderMap, body: &Bytes) -> Result<Event, ReadError
         if let Attribute::SpecVersion | Attribute::Id | Attribute::Source | Attribute::Type = named {
             continue;
         }
-        let Some(value) = attribute(headers, name.as_str())? else { continue };
+        let Some(value) = attribute(headers, name)? else { continue };
         event = match named {
             Attribute::SpecVersion | Attribute::Id | Attribute::Source | Attribute::Type => event,
             Attribute::DataContentType => return Err(ReadError::ContentTypeHeader),
@@ -64,7 +69,7 @@ pub fn read_binary(headers: &HeaderMap, body: &Bytes) -> Result<Event, ReadError
     Ok(event.build()?)
 }
 
-fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, ReadError> {
+fn attribute(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ReadError> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
         (None, _) => Ok(None),
@@ -127,18 +132,18 @@ impl Event {
     pub fn to_binary(&self) -> (HeaderMap, Bytes) {
         let mut headers = HeaderMap::with_capacity(HEADERS_TYPICAL + self.extensions().len());
         let mut put = |name: HeaderName, value: &str| headers.insert(name, encoded(value));
-        let known: [(&'static str, Option<&str>); 7] = [
-            ("ce-specversion", Some(SPEC_VERSION)),
-            ("ce-id", Some(self.id())),
-            ("ce-source", Some(self.source())),
-            ("ce-type", Some(self.kind())),
-            ("ce-subject", self.subject()),
-            ("ce-time", self.time().map(EventTime::text)),
-            ("ce-dataschema", self.data_schema()),
+        let known: [(HeaderName, Option<&str>); 7] = [
+            (CE_SPECVERSION, Some(SPEC_VERSION)),
+            (CE_ID, Some(self.id())),
+            (CE_SOURCE, Some(self.source())),
+            (CE_TYPE, Some(self.kind())),
+            (HeaderName::from_static("ce-subject"), self.subject()),
+            (HeaderName::from_static("ce-time"), self.time().map(EventTime::text)),
+            (HeaderName::from_static("ce-dataschema"), self.data_schema()),
         ];
         for (name, value) in known {
             if let Some(value) = value {
-                put(HeaderName::from_static(name), value);
+                put(name, value);
             }
         }
         for (name, value) in self.extensions() {
