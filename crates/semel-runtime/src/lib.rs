@@ -13,7 +13,7 @@ pub mod queue;
 pub use control::{Action, AuditEntry, Auditing, BulkOptions, Decided, Job, JobState, Operated, Progress};
 pub use engine::{
     Answered, Builder, CallOutcome, Called, Entry, FunctionStatus, FunctionsError, Receipt, Refused, Runtime,
-    StartError, Taken, Totals,
+    StartError, Taken, Totals, Waiting,
 };
 pub use function::{
     Aim, Attempted, Content, DeadLetter, Function, FunctionName, Handle, HandleError, InvalidName, KeyRule,

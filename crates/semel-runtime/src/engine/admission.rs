@@ -32,7 +32,26 @@ impl Default for Admission {
     }
 }
 
+/// How many executions wait to be written, and how many may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// So many wait now.
+    pub now: usize,
+    /// So many may. Fewer than [`Waiting::MAX`]: the queue is slow, and senders are told to come again.
+    pub limit: usize,
+}
+
+impl Waiting {
+    /// Most that may.
+    pub const MAX: usize = WAITING_MAX;
+}
+
 impl Admission {
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting { now: self.waiting, limit: self.limit }
+    }
+
     /// Whether one more may wait.
     pub(crate) fn is_open(&self) -> bool {
         self.waiting == 0 || self.waiting < self.limit

@@ -31,6 +31,7 @@ mod table;
 mod tasks;
 mod verdict;
 
+pub use admission::Waiting;
 pub use call::{Answered, CallOutcome, Called};
 pub use receipt::{Entry, Receipt, Refused, Taken};
 pub use runtime::{Builder, FunctionsError, IN_FLIGHT_MAX, MEMORY_MAX, Runtime, StartError};

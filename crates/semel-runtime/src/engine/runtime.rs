@@ -2,6 +2,7 @@
 
 use super::{
     accept::accept,
+    admission::Waiting,
     call::{Called, call},
     claim::claim_due,
     forward::forwarder,
@@ -265,6 +266,11 @@ impl Runtime {
     /// How every function stands on this node.
     pub fn status(&self) -> Vec<FunctionStatus> {
         self.engine().table().status()
+    }
+
+    /// How many executions wait to be written on this node, and how many may.
+    pub fn waiting(&self) -> Waiting {
+        self.engine().admission().waiting()
     }
 
     /// How many executions there are, by function, on all nodes together.

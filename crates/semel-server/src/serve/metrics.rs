@@ -9,7 +9,7 @@ use super::{Answer, Foundation, foundation::Room, health::answer};
 use crate::ingest::Ingest;
 use http::{Response, StatusCode};
 use semel_core::{queue::Counts, record::Reason};
-use semel_runtime::{FunctionStatus, Totals};
+use semel_runtime::{FunctionStatus, Totals, Waiting};
 use std::{fmt::Write as _, time::Duration};
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -24,6 +24,7 @@ pub(super) async fn metrics(ingest: &Ingest, foundation: &Foundation) -> Respons
     family(&mut text, "semel_up", "gauge", "Whether the store answers.", [("", u64::from(counts.is_some()))]);
     ingest.counters.write(&mut text);
     of_node(&mut text, &ingest.runtime.status());
+    of_entrance(&mut text, ingest.runtime.waiting());
     of_queue(&mut text, counts.as_deref().unwrap_or_default());
     of_disk(&mut text, foundation.room());
     answer(StatusCode::OK, CONTENT_TYPE, text.into())
@@ -85,6 +86,19 @@ fn of_node(text: &mut String, all: &[FunctionStatus]) {
         breakers,
     );
     family(text, "semel_function_paused", "gauge", "Whether it starts nothing.", paused);
+}
+
+/// How many wait to be written, which is more than few only where the queue is slow.
+fn of_entrance(text: &mut String, waiting: Waiting) {
+    let (now, limit) = (waiting.now as u64, waiting.limit as u64);
+    family(text, "semel_ingest_waiting", "gauge", "Executions that wait to be written.", [("", now)]);
+    family(
+        text,
+        "semel_ingest_waiting_limit",
+        "gauge",
+        "How many may: fewer while the store is slow.",
+        [("", limit)],
+    );
 }
 
 /// How full the disk is, where that can be seen.

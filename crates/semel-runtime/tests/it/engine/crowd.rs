@@ -12,7 +12,7 @@ use semel_events::{
     event::Event,
     filter::{Compare, Filter},
 };
-use semel_runtime::{Entry, Function, Rate, Receipt, Refused, Runtime};
+use semel_runtime::{Entry, Function, Rate, Receipt, Refused, Runtime, Waiting};
 use std::{
     sync::{
         Arc,
@@ -95,6 +95,8 @@ async fn a_slow_queue_is_waited_for_by_fewer_and_by_everybody_when_it_is_quick_a
     world.queue.delay(Method::Accept, SECOND * 4);
     let first = crowd(&world, "first");
     world.pass(SECOND * 5).await;
+    let waiting = world.runtime.waiting();
+    assert!(waiting.now > waiting.limit && waiting.limit < Waiting::MAX, "{waiting:?}");
     assert_eq!(refused_of_a_hundred(&world, "early").await, 100, "more than half of the first wait");
     assert_eq!(refused(first).await, 0, "who was let in is not sent away");
     let second = refused_of_a_hundred(&world, "second").await;
@@ -106,6 +108,7 @@ async fn a_slow_queue_is_waited_for_by_fewer_and_by_everybody_when_it_is_quick_a
         refused_of_a_hundred(&world, &format!("quick-{round}")).await;
     }
     assert_eq!(refused_of_a_hundred(&world, "last").await, 0);
+    assert_eq!(world.runtime.waiting().now, 0);
 }
 
 /// The answer to a claim may be older than what was accepted while it was on its way.

@@ -25,6 +25,8 @@ async fn health_readiness_version_and_metrics_are_told() {
     assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     for line in [
         "semel_up 1",
+        "semel_ingest_waiting 0",
+        "semel_ingest_waiting_limit 65536",
         "semel_ingest_events_new_total 1",
         "semel_ingest_events_duplicate_total 1",
         "semel_function_accepted_total{function=\"orders\"} 1",
