@@ -134,9 +134,12 @@ impl PostgresQueue {
 impl Shared {
     async fn get(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Fenced<Execution>>>, StoreError> {
         let bytes: Vec<&[u8]> = ids.iter().map(|it| &it.identity().as_bytes()[..]).collect();
-        let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.statements.get))).bind(bytes);
+        let reading = || {
+            let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.statements.get))).bind(bytes.clone());
+            Reading { doing: "looking for executions", query }
+        };
         let mut found = BTreeMap::new();
-        for row in self.read(Reading { doing: "looking for executions", query }).await? {
+        for row in self.read_surely(reading).await? {
             let it = row::read(&row, 0)?;
             found.insert(it.value.id(), it);
         }
@@ -144,8 +147,11 @@ impl Shared {
     }
 
     async fn counts(&self) -> Result<Vec<Counts>, StoreError> {
-        let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.statements.counts)));
-        let rows = self.read(Reading { doing: "reading the counters", query }).await?;
+        let reading = || {
+            let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.statements.counts)));
+            Reading { doing: "reading the counters", query }
+        };
+        let rows = self.read_surely(reading).await?;
         rows.iter()
             .map(|row| Counted::read(row).map_err(|error| told("reading the counters", error)))
             .collect()

@@ -3,7 +3,8 @@
 //! 1. An operation that was in other transactions' way did nothing, and is sent again, [`SENDS_MAX`] times at most.
 //! 2. One whose reply was lost may have been carried out. It is sent again, [`TRIES_MAX`] times in all: it
 //!    recognises its own.
-//! 3. One that could not be sent at all is an error at once.
+//! 3. One that could not be sent at all is an error at once. Counters, and executions by their ids, are looked for again if
+//!    the connection broke: they are asked for all the time, and an error would be an alarm.
 //! 4. A connection that does not answer in time, or in the middle of a transaction, is given up, not given back.
 
 use super::{Shared, epochs::Remembered, lines::Lines, past::WentBack, schema::counters};
@@ -68,21 +69,46 @@ pub(super) enum Trouble {
     Refused(StoreError),
 }
 
+impl Trouble {
+    fn into_error(self) -> StoreError {
+        let (Self::Conflict(error) | Self::Lost(error) | Self::Refused(error)) = self;
+        error
+    }
+}
+
 impl Shared {
     /// Looks, in bounded time.
     pub(super) async fn read(&self, reading: Reading<'_>) -> Result<Vec<PgRow>, StoreError> {
-        let mut connection = acquire(&self.pool).await?;
+        self.read_once(reading).await.map_err(Trouble::into_error)
+    }
+
+    /// As [`Shared::read`], and again if the connection broke. A server that is silent is not asked again.
+    pub(super) async fn read_surely<'a>(
+        &self,
+        reading: impl Fn() -> Reading<'a> + Send + Sync,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        let mut tries = 1;
+        loop {
+            match self.read_once(reading()).await {
+                Err(Trouble::Lost(_)) if tries < TRIES_MAX => tries += 1,
+                answer => return answer.map_err(Trouble::into_error),
+            }
+        }
+    }
+
+    async fn read_once(&self, reading: Reading<'_>) -> Result<Vec<PgRow>, Trouble> {
+        let mut connection = acquire(&self.pool).await.map_err(Trouble::Refused)?;
         match timeout(ANSWER_MAX, reading.query.fetch_all(&mut *connection)).await {
             Ok(Ok(rows)) => Ok(rows),
             Ok(Err(error)) => {
                 if !is_answer(&error) {
                     connection.close_on_drop();
                 }
-                Err(told(reading.doing, error))
+                Err(trouble(reading.doing, error))
             }
             Err(_) => {
                 connection.close_on_drop();
-                Err(silent(reading.doing))
+                Err(Trouble::Refused(silent(reading.doing)))
             }
         }
     }
@@ -94,9 +120,7 @@ impl Shared {
             match self.attempt(operation).await {
                 Ok(rows) => return Ok(Answer { rows, is_repeated: tries > 1 }),
                 Err(Trouble::Lost(_)) if tries < TRIES_MAX && !is_on("postgres_queue_guesses") => tries += 1,
-                Err(Trouble::Conflict(error) | Trouble::Lost(error) | Trouble::Refused(error)) => {
-                    return Err(error);
-                }
+                Err(trouble) => return Err(trouble.into_error()),
             }
         }
     }

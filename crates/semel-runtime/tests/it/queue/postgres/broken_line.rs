@@ -72,6 +72,28 @@ async fn a_connection_that_breaks_at_any_message_loses_and_doubles_nothing() {
     nobody_notices(Fault::Reset, Some("order-7")).await;
 }
 
+/// Who only looks need not be told that a connection broke: to look again does no harm.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_breaks_while_somebody_looks_is_not_noticed() {
+    let (direct, database) = queue().await;
+    let proxy = FaultProxy::before(&database.url).await;
+    let queue = PostgresQueue::builder().connections_max(1).connect(proxy.url()).await.unwrap();
+    let new = due(&direct, "evt-1", None);
+    assert!(matches!(accept(&direct, &new).await, Accepted::New(_)));
+    let mut strikes = 0;
+    for nth in 1..MESSAGES_MAX {
+        proxy.strike(nth, Fault::Reset);
+        let found = queue.get(&[new.id()]).await.unwrap().remove(0);
+        assert_eq!(found.map(|it| it.value.id()), Some(new.id()));
+        assert_eq!(queue.counts().await.unwrap()[0].accepted, 1);
+        if proxy.heal() {
+            break;
+        }
+        strikes += 1;
+    }
+    assert!((2..MESSAGES_MAX - 1).contains(&strikes), "{strikes} messages were struck");
+}
+
 /// Writes that are done between two connections that are ended.
 const WRITES: i64 = 20;
 
