@@ -95,7 +95,7 @@ fn traceparent(event: &Event, attempt: &Attempted) -> String {
     text
 }
 
-/// Sixteen digits. By hand: this is done for every attempt, and a formatter takes five times as long.
+/// Sixteen digits. By hand: it is done for every attempt, and a formatter takes its time.
 fn push_hex(text: &mut String, number: u64) {
     for digit in (0..16).rev().map(|place| (number >> (4 * place)) as usize & 15) {
         text.push(char::from(b"0123456789abcdef"[digit]));
