@@ -34,6 +34,13 @@ async fn deliver_until_done(store: &PostgresStore, once: &Once, event: u64) -> (
     panic!("event {event} never came through: {last:?}");
 }
 
+/// A pool looks at what it gets back before it lets it be taken: that message is none of the next delivery's.
+async fn until_it_is_back(store: &PostgresStore) {
+    while store.pool().num_idle() == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_breaks_at_any_message_of_a_transaction_leaves_the_sum_exact() {
     let database = servers::postgres().await;
@@ -54,6 +61,7 @@ async fn a_line_that_breaks_at_any_message_of_a_transaction_leaves_the_sum_exact
             // Without trouble, so that statements are prepared and the connection is there.
             event += 1;
             deliver_until_done(&store, &once, event).await;
+            until_it_is_back(&store).await;
             (event, nth) = (event + 1, nth + 1);
             proxy.strike(nth, fault);
             let (how, deliveries) = deliver_until_done(&store, &once, event).await;
