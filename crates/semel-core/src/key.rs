@@ -10,7 +10,10 @@
 //!
 //! It does not trim, fold case or normalise Unicode: what the user calls equal must be equal bytes.
 
+mod by_identity;
 mod parts;
+
+pub use by_identity::{ByIdentity, IdentityHasher};
 
 use crate::{hex::Hex, sabotage::is_on, scan::is_printable};
 use sha2::{Digest, Sha256};

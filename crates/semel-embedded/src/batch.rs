@@ -16,14 +16,17 @@ use crate::{
     lock,
     owner::Owner,
 };
-use semel_core::{fence::Fence, key::Identity, store::StoreError};
-use std::collections::HashMap;
+use semel_core::{
+    fence::Fence,
+    key::{ByIdentity, Identity},
+    store::StoreError,
+};
 use tokio::sync::oneshot;
 
 /// What the archive knows of keys that were not in the map.
 pub(crate) struct Looked {
     version: u64,
-    archived: HashMap<Identity, Archived>,
+    archived: ByIdentity<Identity, Archived>,
 }
 
 impl Looked {
@@ -91,7 +94,8 @@ impl<O: Owner> Engine<O> {
         let state = lock(&self.state);
         let cold: Vec<_> = identities.iter().filter(|it| state.hot.get(it).is_none()).copied().collect();
         drop(state);
-        let mut archived = HashMap::with_capacity(cold.len());
+        let mut archived = ByIdentity::default();
+        archived.reserve(cold.len());
         for identity in cold {
             archived.insert(identity, self.archive.find(&identity)?);
         }

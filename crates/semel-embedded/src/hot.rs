@@ -6,11 +6,12 @@
 //! 3. It is keyed by half of the identity; the frame it points to holds the whole.
 
 use crate::frame::Kind;
-use semel_core::{fence::Fence, key::Identity, time::Timestamp};
-use std::{
-    collections::{HashMap, hash_map::Entry as Slot},
-    hash::{BuildHasherDefault, Hasher},
+use semel_core::{
+    fence::Fence,
+    key::{ByIdentity, Identity},
+    time::Timestamp,
 };
+use std::collections::hash_map::Entry as Slot;
 
 pub(crate) const SHARDS: usize = 64;
 
@@ -18,7 +19,7 @@ pub(crate) struct Hot<N> {
     shards: Vec<Shard<N>>,
 }
 
-type Shard<N> = HashMap<u128, Entry<N>, BuildHasherDefault<IdentityHasher>>;
+type Shard<N> = ByIdentity<u128, Entry<N>>;
 
 /// Where a value stands, and what is needed of it to decide without reading it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,22 +34,6 @@ pub(crate) struct Entry<N> {
     pub(crate) kind: Kind,
     /// The [owner's](crate::owner::Owner::Note).
     pub(crate) note: N,
-}
-
-/// An identity is as good as random: its own bits are its hash.
-#[derive(Default)]
-struct IdentityHasher(u64);
-
-impl Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only identities are hashed here")
-    }
-    fn write_u128(&mut self, half: u128) {
-        self.0 = half as u64;
-    }
 }
 
 /// The half of an identity that it is found by.
@@ -143,6 +128,6 @@ impl<N: Copy> Hot<N> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(HashMap::len).sum()
+        self.shards.iter().map(Shard::len).sum()
     }
 }

@@ -3,14 +3,15 @@
 //! 1. Only what is durable is in it: an execution comes in when its claim was written, and goes when its end was.
 //! 2. There are as many as there are places, so it is bounded.
 
-use semel_core::{execution::ExecutionId, fingerprint::Fingerprint, sabotage::is_on, time::Timestamp};
-use std::collections::HashMap;
+use semel_core::{
+    execution::ExecutionId, fingerprint::Fingerprint, key::ByIdentity, sabotage::is_on, time::Timestamp,
+};
 
 /// What runs here.
 #[derive(Debug, Default)]
 pub(crate) struct Flying {
     /// Never walked, only looked up: its order does not matter.
-    executions: HashMap<ExecutionId, Known>,
+    executions: ByIdentity<ExecutionId, Known>,
 }
 
 /// What is known of an execution that runs.
