@@ -362,7 +362,13 @@ fn request(delivery: Delivery, informed: &Arc<Informed>) -> Request<Outgoing> {
     let mut request = Request::new(Outgoing::new(delivery.body, delivery.departure));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = delivery.target.uri().clone();
-    *request.headers_mut() = sendable(delivery.headers, is_empty);
+    let mut headers = sendable(delivery.headers, is_empty);
+    // The library would make it anew for each request. In HTTP/2, which only encrypted targets and those that are said to
+    // speak it have, there is another way to say it.
+    if delivery.protocol == Protocol::Negotiated && delivery.target.uri().scheme() == Some(&Scheme::HTTP) {
+        headers.insert(HOST, delivery.target.header().clone());
+    }
+    *request.headers_mut() = headers;
     let informed = Arc::clone(informed);
     hyper::ext::on_informational(&mut request, move |response| informed.note(response.status()));
     request

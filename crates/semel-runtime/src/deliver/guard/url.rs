@@ -1,7 +1,7 @@
 //! URLs that can be read in one way only.
 
 use super::{Kind, Policy};
-use http::Uri;
+use http::{HeaderValue, Uri};
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -19,6 +19,8 @@ pub struct Target {
     uri: Uri,
     host: Host,
     port: u16,
+    /// As the header `Host` says it. Made here, because every delivery needs it.
+    header: HeaderValue,
 }
 
 /// A host as it stands in a URL.
@@ -116,8 +118,11 @@ fn parse(url: &str) -> Result<Target, Refusal> {
         None => format!("{scheme}://{host}{slash}{path}"),
     };
     let uri = Uri::try_from(written).map_err(|_| Refusal::Character)?;
-    let port = port.unwrap_or(if is_https { 443 } else { 80 });
-    Ok(Target { uri, host, port })
+    let usual = if is_https { 443 } else { 80 };
+    let port = port.unwrap_or(usual);
+    let header = if port == usual { host.to_string() } else { format!("{host}:{port}") };
+    let header = HeaderValue::try_from(header).map_err(|_| Refusal::Host)?;
+    Ok(Target { uri, host, port, header })
 }
 
 /// What may stand in a URL, besides `#`; brackets only in its host, but they do no harm elsewhere.
@@ -206,6 +211,11 @@ impl Target {
     /// Its port, also if the URL leaves it out.
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// What the header `Host` says: the host, and the port where it is not the usual one.
+    pub(crate) const fn header(&self) -> &HeaderValue {
+        &self.header
     }
 }
 

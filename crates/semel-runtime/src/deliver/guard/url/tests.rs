@@ -74,6 +74,20 @@ fn reason(refusal: Refusal) -> &'static str {
 }
 
 #[test]
+fn a_target_is_told_by_which_name_and_port_it_was_called() {
+    for (url, header) in [
+        ("http://Example.com/", "example.com"),
+        ("http://example.com:80/", "example.com"),
+        ("http://example.com:443/", "example.com:443"),
+        ("https://example.com:443/a", "example.com"),
+        ("https://example.com:80/", "example.com:80"),
+        ("http://[2606:4700:4700::1111]:8080/", "[2606:4700:4700::1111]:8080"),
+    ] {
+        assert_eq!(check_url(url, &Policy::public()).unwrap().header(), header, "{url}");
+    }
+}
+
+#[test]
 fn hostile_25_no_forbidden_url_is_a_target() {
     let mut seen = HashSet::new();
     let mut wrong = Vec::new();
