@@ -66,6 +66,11 @@ impl Format {
         if cloudevents::mode(headers)?.is_some() {
             return Ok(Self::CloudEvents);
         }
+        Self::sniff_others(headers, body)
+    }
+
+    /// Which format a request has that does not say that it is a CloudEvent.
+    fn sniff_others(headers: &HeaderMap, body: &[u8]) -> Result<Self, ReadError> {
         if sns::is_sns(headers) {
             return Ok(Self::Sns);
         }
@@ -128,7 +133,13 @@ pub fn read(
     body: &Bytes,
     settings: &Settings,
 ) -> Result<Received, ReadError> {
-    let format = format.map_or_else(|| Format::sniff(headers, body), Ok)?;
+    let format = match format {
+        Some(format) => format,
+        None => match cloudevents::mode(headers)? {
+            Some(mode) => return cloudevents::read_as(mode, headers, body),
+            None => Format::sniff_others(headers, body)?,
+        },
+    };
     format.read(headers, body, settings)
 }
 

@@ -35,6 +35,15 @@ pub(super) enum Mode {
     Batch,
 }
 
+/// How the media types of both begin.
+const CLOUDEVENTS: &str = "application/cloudevents";
+
+/// What stands behind this, which is found without regard to case.
+fn after<'a>(text: &'a str, front: &str) -> Option<&'a str> {
+    let (begin, rest) = text.split_at_checked(front.len())?;
+    begin.eq_ignore_ascii_case(front).then_some(rest)
+}
+
 /// How a request is to be read as CloudEvents; `None` if nothing says that it is one.
 pub(super) fn mode(headers: &HeaderMap) -> Result<Option<Mode>, ReadError> {
     let is_binary = binary::ATTRIBUTES.iter().any(|it| headers.contains_key(it));
@@ -43,13 +52,14 @@ pub(super) fn mode(headers: &HeaderMap) -> Result<Option<Mode>, ReadError> {
         ContentType::Absent => return Ok(is_binary.then_some(Mode::Binary)),
         ContentType::Unclear => return Err(ReadError::MediaType),
     };
-    let essence = media::essence(content_type).to_ascii_lowercase();
-    // The batch first: its name begins with the other's.
-    let mode = match essence.strip_prefix("application/cloudevents") {
-        Some("-batch+json") => Mode::Batch,
-        Some("+json") => Mode::Structured,
-        Some(other) if other.is_empty() || other.starts_with(['+', '-']) => return Err(ReadError::MediaType),
-        Some(_) | None => return Ok(is_binary.then_some(Mode::Binary)),
+    let Some(rest) = after(media::essence(content_type), CLOUDEVENTS) else {
+        return Ok(is_binary.then_some(Mode::Binary));
+    };
+    let mode = match &*rest.to_ascii_lowercase() {
+        "-batch+json" => Mode::Batch,
+        "+json" => Mode::Structured,
+        other if other.is_empty() || other.starts_with(['+', '-']) => return Err(ReadError::MediaType),
+        _ => return Ok(is_binary.then_some(Mode::Binary)),
     };
     if media::is_utf8(content_type) { Ok(Some(mode)) } else { Err(ReadError::MediaType) }
 }
@@ -61,13 +71,18 @@ pub(super) fn is_object(object: &Object<'_>) -> bool {
 
 /// Reads a request in whichever mode it is.
 pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
-    match mode(headers)? {
-        Some(Mode::Binary) => read_binary(headers, body).map(|it| Received::One(Box::new(it))),
-        Some(Mode::Structured) => read_structured(body).map(|it| Received::One(Box::new(it))),
-        Some(Mode::Batch) => read_batch(body).map(Received::Batch),
-        None => {
-            super::require_json(headers)?;
-            read_structured(body).map(|it| Received::One(Box::new(it)))
-        }
+    if let Some(mode) = mode(headers)? {
+        return read_as(mode, headers, body);
+    }
+    super::require_json(headers)?;
+    read_as(Mode::Structured, headers, body)
+}
+
+/// Reads a request in this mode.
+pub(super) fn read_as(mode: Mode, headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
+    match mode {
+        Mode::Binary => read_binary(headers, body).map(|it| Received::One(Box::new(it))),
+        Mode::Structured => read_structured(body).map(|it| Received::One(Box::new(it))),
+        Mode::Batch => read_batch(body).map(Received::Batch),
     }
 }
