@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// `POST /v1/bulk`.
 pub(super) async fn bulk(desk: Arc<Desk>, asked: Asked<Nothing, BulkRequest>) -> Result<JobView, Trouble> {
     let (filter, action, options) = meant(asked.body)?;
+    desk.knows(&filter).await?;
     let job = desk.runtime.bulk(filter, action, options, &asked.who.name).ok_or(problems::BUSY)?;
     Ok(view(&job))
 }
@@ -106,6 +107,16 @@ fn decided<T>(decided: Decided<T>) -> Result<T, Trouble> {
 }
 
 impl Desk {
+    /// Whoever names a function that nobody has misspelt it, and should not read that there is nothing to be done. One
+    /// that is gone may have left executions.
+    async fn knows(&self, filter: &Filter) -> Result<(), Trouble> {
+        let Some(name) = &filter.function else { return Ok(()) };
+        let is_known = self.runtime.status().iter().any(|it| it.function == *name)
+            || self.runtime.counts().await?.iter().any(|it| it.function == *name);
+        let unknown = || Trouble::invalid(format!("There is no function `{name}`, and no execution of one."));
+        if is_known { Ok(()) } else { Err(unknown()) }
+    }
+
     fn job(&self, number: &str) -> Result<Job, Trouble> {
         let number: u64 = number.parse().map_err(|_| problems::NOT_FOUND)?;
         let found = self.runtime.jobs().into_iter().find(|it| it.number() == number);

@@ -102,6 +102,7 @@ async fn members_that_nobody_knows_are_refused() {
     for (path, body, wanted) in [
         ("/v1/bulk", r#"{"action": "cancel", "all": true, "role": "admin"}"#, 422),
         ("/v1/bulk", r#"{"action": "cancel", "filter": {"holder": 1}}"#, 422),
+        ("/v1/bulk", r#"{"action": "redrive", "filter": {"function": "nobody"}, "dry_run": true}"#, 422),
         ("/v1/bulk", r#"{"action": "drop table", "all": true}"#, 422),
         ("/v1/bulk", r#"{"action": "cancel", "all": "true"}"#, 422),
         ("/v1/bulk", r#"{"action": "cancel", "action": "redrive", "all": true}"#, 422),

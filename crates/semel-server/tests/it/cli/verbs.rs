@@ -227,6 +227,7 @@ async fn what_cannot_be_done_is_told_with_its_exit_code() {
         world.said(&["redrive"]),
         world.said(&["redrive", "--reason", "bored"]),
         world.said(&["redrive", "--all", "--rate", "fast"]),
+        world.said(&["redrive", "--function", "nobody", "--dry-run"]),
         world.said(&["redrive", "a", "--all"]),
         world.said(&["cancel", "--error", "x"]),
         world.said(&["pause", "nobody"]),
