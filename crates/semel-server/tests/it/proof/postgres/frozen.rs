@@ -40,8 +40,9 @@ async fn a_node_that_was_frozen_for_longer_than_its_leases_writes_nothing_over_w
     let held = gate.clone();
     let target = Upstream::start(move |asked| second_time_lucky(held.clone(), asked)).await;
     let (database, directory) = (servers::postgres().await, tempfile::tempdir().unwrap());
+    // Long enough for all of them to be sent before the first is given up.
     let file = format!(
-        "[[function]]\nname = \"orders\"\nurl = \"http://{}/\"\nretry = \"immediate\"\ntimeout = \"1s\"\n",
+        "[[function]]\nname = \"orders\"\nurl = \"http://{}/\"\nretry = \"immediate\"\ntimeout = \"5s\"\n",
         target.address
     );
     std::fs::write(directory.path().join("semel.toml"), file).unwrap();
