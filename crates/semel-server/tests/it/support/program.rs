@@ -147,6 +147,16 @@ impl Proxy {
         assert!(sent.success());
     }
 
+    /// Freezes it. The signal only asks for that: each of its threads stops when it sees it.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+        let since = Instant::now();
+        while !is_frozen(self.id()) {
+            assert!(since.elapsed() < PATIENCE, "it does not stand still");
+            thread::yield_now();
+        }
+    }
+
     /// Ends it as a power cut would.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
@@ -174,4 +184,14 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether all threads of a process stand still.
+fn is_frozen(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.map(|it| it.unwrap().path().join("stat")).all(|stat| {
+        // `12 (a name) T …`, and the name may have anything in it. A thread that ended meanwhile is no trouble.
+        let text = std::fs::read_to_string(stat).unwrap_or_default();
+        text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
 }

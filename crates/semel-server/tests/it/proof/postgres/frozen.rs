@@ -1,9 +1,9 @@
 //! A node that stands still for longer than its leases, and goes on as if nothing had happened.
 
 use super::super::{nodes::sums, senders::Line};
-use crate::support::{Answer, Asked, Gate, Proxy, Upstream, answer, soon};
+use crate::support::{Answer, Asked, Gate, PATIENCE, Proxy, Upstream, answer};
 use semel_testkit::servers;
-use std::{collections::HashMap, net::SocketAddr, path::Path, process::Command};
+use std::{collections::HashMap, net::SocketAddr, path::Path, process::Command, time::Instant};
 
 const EVENTS: usize = 20;
 
@@ -21,8 +21,14 @@ async fn counted(line: &Line, to: SocketAddr) -> HashMap<String, u64> {
 
 /// Until a node counts so many.
 async fn counts(line: &Line, to: SocketAddr, name: &str, wanted: usize) {
-    let counting = async { while counted(line, to).await[name] < wanted as u64 {} };
-    soon(name, counting).await;
+    let since = Instant::now();
+    loop {
+        let counted = counted(line, to).await;
+        if counted[name] >= wanted as u64 {
+            return;
+        }
+        assert!(since.elapsed() < PATIENCE, "{name} does not come: {counted:?}");
+    }
 }
 
 /// Keeps first attempts waiting, and takes all others.
@@ -53,7 +59,7 @@ async fn a_node_that_was_frozen_for_longer_than_its_leases_writes_nothing_over_w
         assert_eq!(status, 202);
     }
     target.heard(EVENTS).await;
-    frozen.signal("STOP");
+    frozen.freeze();
     // Answered with success, which it will read when it goes on.
     gate.open(EVENTS);
     let other = spawn(directory.path(), &database.url);
