@@ -113,8 +113,12 @@ impl Desk {
         let Some(name) = &filter.function else { return Ok(()) };
         let is_known = self.runtime.status().iter().any(|it| it.function == *name)
             || self.runtime.counts().await?.iter().any(|it| it.function == *name);
-        let unknown = || Trouble::invalid(format!("There is no function `{name}`, and no execution of one."));
-        if is_known { Ok(()) } else { Err(unknown()) }
+        if is_known {
+            return Ok(());
+        }
+        Err(Trouble::invalid(format!(
+            "There is no function `{name}`, and no execution of one: `semel functions` lists them."
+        )))
     }
 
     fn job(&self, number: &str) -> Result<Job, Trouble> {
