@@ -366,7 +366,7 @@ fn request(delivery: Delivery, informed: &Arc<Informed>) -> Request<Outgoing> {
     // The library would make it anew for each request. In HTTP/2, which only encrypted targets and those that are said to
     // speak it have, there is another way to say it.
     if delivery.protocol == Protocol::Negotiated && delivery.target.uri().scheme() == Some(&Scheme::HTTP) {
-        headers.insert(HOST, delivery.target.header().clone());
+        headers.insert(HOST, delivery.target.host_header().clone());
     }
     *request.headers_mut() = headers;
     let informed = Arc::clone(informed);

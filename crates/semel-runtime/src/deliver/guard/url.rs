@@ -19,8 +19,8 @@ pub struct Target {
     uri: Uri,
     host: Host,
     port: u16,
-    /// As the header `Host` says it. Made here, because every delivery needs it.
-    header: HeaderValue,
+    /// Made here, because every delivery needs it.
+    host_header: HeaderValue,
 }
 
 /// A host as it stands in a URL.
@@ -120,9 +120,9 @@ fn parse(url: &str) -> Result<Target, Refusal> {
     let uri = Uri::try_from(written).map_err(|_| Refusal::Character)?;
     let usual = if is_https { 443 } else { 80 };
     let port = port.unwrap_or(usual);
-    let header = if port == usual { host.to_string() } else { format!("{host}:{port}") };
-    let header = HeaderValue::try_from(header).map_err(|_| Refusal::Host)?;
-    Ok(Target { uri, host, port, header })
+    let host_header = if port == usual { host.to_string() } else { format!("{host}:{port}") };
+    let host_header = HeaderValue::try_from(host_header).map_err(|_| Refusal::Host)?;
+    Ok(Target { uri, host, port, host_header })
 }
 
 /// What may stand in a URL, besides `#`; brackets only in its host, but they do no harm elsewhere.
@@ -214,8 +214,8 @@ impl Target {
     }
 
     /// What the header `Host` says: the host, and the port where it is not the usual one.
-    pub(crate) const fn header(&self) -> &HeaderValue {
-        &self.header
+    pub(crate) const fn host_header(&self) -> &HeaderValue {
+        &self.host_header
     }
 }
 

@@ -83,7 +83,7 @@ fn a_target_is_told_by_which_name_and_port_it_was_called() {
         ("https://example.com:80/", "example.com:80"),
         ("http://[2606:4700:4700::1111]:8080/", "[2606:4700:4700::1111]:8080"),
     ] {
-        assert_eq!(check_url(url, &Policy::public()).unwrap().header(), header, "{url}");
+        assert_eq!(check_url(url, &Policy::public()).unwrap().host_header(), header, "{url}");
     }
 }
 
