@@ -10,10 +10,14 @@
 //! 5. No payload, raw bytes, JSON, byte strings in a row, and those with JSON after them never share a fingerprint, not
 //!    even for the same bytes.
 //!
+//! A large JSON text is not copied to be made canonical: its canonical form is hashed as it is found.
+//!
 //! It does not select fields, and it does not parse numbers: who wants `1` and `1.0` to be equal hashes what
 //! the numbers mean to them.
 
 mod json;
+mod large;
+mod strings;
 
 pub use json::{JSON_DEPTH_MAX, NotJson};
 
@@ -37,7 +41,19 @@ enum Domain {
 
 /// A buffer for so many bytes and a JSON text after them, with room to put the members of a small object in order.
 fn room_for(length: usize, text: &[u8]) -> Vec<u8> {
-    Vec::with_capacity(length + text.len() + text.len().min(ORDERED_BYTES))
+    Vec::with_capacity(length + json_room(text))
+}
+
+/// How much room the canonical form of a JSON text takes in the buffer that it is made in: none if the text is large, because
+/// it is then hashed piece by piece.
+///
+/// ```
+/// use semel_core::fingerprint::json_room;
+/// assert_eq!(json_room(b"[1, 2]"), 12);
+/// assert_eq!(json_room(&[b' '; 1_000_000]), 0);
+/// ```
+pub fn json_room(text: &[u8]) -> usize {
+    if large::is_large(text) { 0 } else { text.len() + text.len().min(ORDERED_BYTES) }
 }
 
 /// Hash of a canonical payload, with the version of the rules that made it canonical.
@@ -102,7 +118,7 @@ impl Fingerprint {
     }
 
     /// As [`Fingerprint::of_parts`], of one byte string and a JSON text. The buffer is used to put them together, and is
-    /// given back as it was: one with room for the text, and for that of its members again, costs no allocation.
+    /// given back as it was: one with [`json_room`] costs no allocation, unless the text is large.
     ///
     /// ```
     /// use semel_core::fingerprint::Fingerprint;
@@ -117,6 +133,11 @@ impl Fingerprint {
 
     /// Of the canonical form of a JSON text, after what stands in the buffer, which is given back as it was.
     fn of_canonical(domain: Domain, head: &mut Vec<u8>, text: &[u8]) -> Result<Self, NotJson> {
+        if large::is_large(text) {
+            let hash = Sha256::new().chain_update([domain as u8]).chain_update(&*head);
+            let hash = large::hash_canonical(hash, text)?.finalize();
+            return Ok(Self { version: VERSION, hash: hash.into() });
+        }
         let length = head.len();
         let (whole, written) = json::canonical_after(std::mem::take(head), text);
         *head = whole;

@@ -74,6 +74,12 @@ pub trait Clock: Send + Sync + 'static {
         (self.now(), monotonic)
     }
 
+    /// What this machine's clock says at this moment, which somebody may have set since [`Clock::now`] began to count: for
+    /// signatures and tokens, which others make by their clocks. Nothing of ours is judged by it.
+    fn wall(&self) -> Timestamp {
+        self.now()
+    }
+
     /// How much this clock and that of another caller of the same store may disagree: leases are left alone for at least
     /// this long past their end. Nothing where everybody goes by one clock.
     fn margin(&self) -> Duration {

@@ -1,14 +1,16 @@
 //! Canonical JSON.
 //!
 //! 1. One pass over the text, one output buffer: a scalar costs no allocation, and neither does putting members in order,
-//!    where there is room.
+//!    where there is room. A large text is not written, but hashed piece by piece: see [`super::large`].
 //! 2. Members are written as they come, then put in order where they were not. Any total order will do, so
 //!    it is that of their encoded names.
 //! 3. The output is JSON again: no space, every string with the fewest escapes, numbers as they stood.
 //!
 //! It builds no tree and judges no numbers: `1e999` is JSON.
 
+use super::strings::{Escaped, escape_at};
 use crate::{sabotage::is_on, scan::plain_bytes};
+use std::ops::Range;
 
 /// Deepest nesting of arrays and objects.
 pub const JSON_DEPTH_MAX: usize = 128;
@@ -17,8 +19,8 @@ pub const JSON_DEPTH_MAX: usize = 128;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("byte {position} of the payload {fault}")]
 pub struct NotJson {
-    position: usize,
-    fault: Fault,
+    pub(super) position: usize,
+    pub(super) fault: Fault,
 }
 
 impl NotJson {
@@ -29,7 +31,7 @@ impl NotJson {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-enum Fault {
+pub(super) enum Fault {
     #[error("begins a byte order mark, which JSON must not have")]
     ByteOrderMark,
     #[error("is not UTF-8")]
@@ -59,31 +61,136 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Writes the canonical form of a JSON text behind what was written before. Without it, what is behind that means nothing.
 pub(super) fn canonical_after(out: Vec<u8>, text: &[u8]) -> (Vec<u8>, Result<(), NotJson>) {
-    let mut reader = Reader { text, at: 0, out, members: Vec::new() };
+    let mut reader = Reader { text, at: 0, form: Written { out, members: Vec::new() } };
     let written = reader.whole();
-    (reader.out, written)
+    (reader.form.out, written)
 }
 
-struct Reader<'a> {
-    text: &'a [u8],
-    /// The next byte to read.
-    at: usize,
-    out: Vec<u8>,
+/// What is made of a text while it is read.
+pub(super) trait Form {
+    /// What is known of an object that is being read.
+    type Object;
+
+    /// These bytes are next in the canonical form.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// This byte is.
+    fn push(&mut self, byte: u8);
+
+    /// How many bytes were put.
+    fn length(&self) -> usize;
+
+    fn object(&mut self) -> Self::Object;
+
+    /// The name of a member, which stands here in the text, was put behind so many bytes.
+    fn named(&mut self, position: usize, start: usize);
+
+    /// The value of the member that was named last was put.
+    fn member(&mut self);
+
+    /// The object that stands here in the text has no more members.
+    fn ordered(&mut self, object: Self::Object, place: Range<usize>) -> Result<(), NotJson>;
+
+    /// Another value was put, which stands here in the text.
+    fn was_at(&mut self, place: Range<usize>);
+}
+
+/// The canonical form itself.
+pub(super) struct Written {
+    pub(super) out: Vec<u8>,
     /// Of the objects that are being read, outer ones first: one allocation serves them all.
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
 }
 
 /// A member of an object that is being read: where its name stood in the text, and where it was written.
 #[derive(Clone, Copy)]
-struct Member {
+pub(super) struct Member {
     position: usize,
     start: usize,
     name_end: usize,
     end: usize,
 }
 
-impl Reader<'_> {
-    fn whole(&mut self) -> Result<(), NotJson> {
+impl Form for Written {
+    /// The first of its members.
+    type Object = usize;
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        self.out.push(byte);
+    }
+
+    #[inline]
+    fn length(&self) -> usize {
+        self.out.len()
+    }
+
+    #[inline]
+    fn object(&mut self) -> usize {
+        self.members.reserve(MEMBERS);
+        self.members.len()
+    }
+
+    #[inline]
+    fn named(&mut self, position: usize, start: usize) {
+        let name_end = self.out.len();
+        // Before the value, whose own members are behind it until they are done with.
+        self.members.push(Member { position, start, name_end, end: name_end });
+    }
+
+    #[inline]
+    fn member(&mut self) {
+        // Every member is written with a comma behind it, so that they can change places.
+        self.out.push(b',');
+        if let Some(last) = self.members.last_mut() {
+            last.end = self.out.len();
+        }
+    }
+
+    /// Puts the members of the object that ends here in order, and refuses two of one name.
+    #[inline]
+    fn ordered(&mut self, first: usize, _: Range<usize>) -> Result<(), NotJson> {
+        let Self { out, members } = self;
+        let object = &mut members[first..];
+        let name = |it: &Member| &out[it.start..it.name_end];
+        if !object.is_sorted_by(|a, b| name(a) < name(b)) && !is_on("member_order_counts") {
+            object.sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.position.cmp(&b.position)));
+            if let Some(pair) = object.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])) {
+                return Err(NotJson { position: pair[1].position, fault: Fault::Duplicate });
+            }
+            // They are put in order behind themselves, and moved to where they were.
+            let (start, end) = (object.iter().map(|it| it.start).min().unwrap_or(out.len()), out.len());
+            out.reserve(end - start);
+            for it in object.iter() {
+                out.extend_from_within(it.start..it.end);
+            }
+            out.copy_within(end.., start);
+            out.truncate(end);
+        }
+        members.truncate(first);
+        out.pop();
+        Ok(())
+    }
+
+    #[inline]
+    fn was_at(&mut self, _: Range<usize>) {}
+}
+
+/// Reads JSON.
+pub(super) struct Reader<'a, F> {
+    pub(super) text: &'a [u8],
+    /// The next byte to read.
+    pub(super) at: usize,
+    pub(super) form: F,
+}
+
+impl<F: Form> Reader<'_, F> {
+    pub(super) fn whole(&mut self) -> Result<(), NotJson> {
         if self.text.starts_with(BYTE_ORDER_MARK) {
             return self.fault(Fault::ByteOrderMark);
         }
@@ -107,18 +214,18 @@ impl Reader<'_> {
         self.fault(if self.at < self.text.len() { Fault::Expected(what) } else { Fault::End })
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    fn skip_space(&mut self) {
+    pub(super) fn skip_space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
         }
     }
 
     /// Reads this byte and the space behind it, if it is there.
-    fn token(&mut self, byte: u8) -> bool {
+    pub(super) fn token(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         if found {
             self.at += 1;
@@ -127,12 +234,17 @@ impl Reader<'_> {
         found
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), NotJson> {
+    pub(super) fn value(&mut self, depth: usize) -> Result<(), NotJson> {
         match self.peek() {
             Some(b'{' | b'[') if depth == JSON_DEPTH_MAX => self.fault(Fault::Depth),
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
-            Some(b'"') => self.string(),
+            Some(b'"') => {
+                let start = self.at;
+                self.string()?;
+                self.form.was_at(start..self.at);
+                Ok(())
+            }
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
@@ -146,13 +258,14 @@ impl Reader<'_> {
             return self.expected("a value");
         }
         self.at += word.len();
-        self.out.extend_from_slice(word);
+        self.form.put(word);
         Ok(())
     }
 
     fn array(&mut self, depth: usize) -> Result<(), NotJson> {
+        let start = self.at;
         self.token(b'[');
-        self.out.push(b'[');
+        self.form.push(b'[');
         if self.peek() == Some(b']') {
             self.close(b']');
             return Ok(());
@@ -163,31 +276,28 @@ impl Reader<'_> {
             if !self.token(b',') {
                 break;
             }
-            self.out.push(b',');
+            self.form.push(b',');
         }
         if self.peek() != Some(b']') {
             return self.expected("`,` or `]`");
         }
         self.close(b']');
+        self.form.was_at(start..self.at);
         Ok(())
     }
 
     fn object(&mut self, depth: usize) -> Result<(), NotJson> {
+        let start = self.at;
         self.token(b'{');
-        self.out.push(b'{');
+        self.form.push(b'{');
         if self.peek() == Some(b'}') {
             self.close(b'}');
             return Ok(());
         }
-        let first = self.members.len();
-        self.members.reserve(MEMBERS);
+        let object = self.form.object();
         loop {
             self.member(depth)?;
-            // Every member is written with a comma behind it, so that they can change places.
-            self.out.push(b',');
-            if let Some(last) = self.members.last_mut() {
-                last.end = self.out.len();
-            }
+            self.form.member();
             if !self.token(b',') {
                 break;
             }
@@ -195,8 +305,7 @@ impl Reader<'_> {
         if self.peek() != Some(b'}') {
             return self.expected("`,` or `}`");
         }
-        self.order(first)?;
-        self.out.pop();
+        self.form.ordered(object, start..self.at + 1)?;
         self.close(b'}');
         Ok(())
     }
@@ -204,48 +313,23 @@ impl Reader<'_> {
     /// Reads the closing bracket that stands here.
     fn close(&mut self, mark: u8) {
         self.at += 1;
-        self.out.push(mark);
+        self.form.push(mark);
     }
 
     fn member(&mut self, depth: usize) -> Result<(), NotJson> {
-        let (position, start) = (self.at, self.out.len());
+        let (position, start) = (self.at, self.form.length());
         if self.peek() != Some(b'"') {
             return self.expected("the name of a member");
         }
         self.string()?;
-        let name_end = self.out.len();
-        // Before the value, whose own members are behind it until they are done with.
-        self.members.push(Member { position, start, name_end, end: name_end });
+        self.form.named(position, start);
         self.skip_space();
         if !self.token(b':') {
             return self.expected("`:`");
         }
-        self.out.push(b':');
+        self.form.push(b':');
         self.value(depth)?;
         self.skip_space();
-        Ok(())
-    }
-
-    /// Puts the members of the object that ends here in order, and refuses two of one name.
-    fn order(&mut self, first: usize) -> Result<(), NotJson> {
-        let Self { out, members, .. } = self;
-        let object = &mut members[first..];
-        let name = |it: &Member| &out[it.start..it.name_end];
-        if !object.is_sorted_by(|a, b| name(a) < name(b)) && !is_on("member_order_counts") {
-            object.sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.position.cmp(&b.position)));
-            if let Some(pair) = object.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])) {
-                return Err(NotJson { position: pair[1].position, fault: Fault::Duplicate });
-            }
-            // They are put in order behind themselves, and moved to where they were.
-            let (start, end) = (object.iter().map(|it| it.start).min().unwrap_or(out.len()), out.len());
-            out.reserve(end - start);
-            for it in object.iter() {
-                out.extend_from_within(it.start..it.end);
-            }
-            out.copy_within(end.., start);
-            out.truncate(end);
-        }
-        self.members.truncate(first);
         Ok(())
     }
 
@@ -265,7 +349,8 @@ impl Reader<'_> {
             self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
             self.digits()?;
         }
-        self.out.extend_from_slice(&self.text[start..self.at]);
+        self.form.put(&self.text[start..self.at]);
+        self.form.was_at(start..self.at);
         Ok(())
     }
 
@@ -287,7 +372,7 @@ impl Reader<'_> {
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => {
-                    self.out.extend_from_slice(&self.text[start..self.at]);
+                    self.form.put(&self.text[start..self.at]);
                     self.escape()?;
                     start = self.at;
                 }
@@ -296,70 +381,14 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-        self.out.extend_from_slice(&self.text[start..self.at]);
+        self.form.put(&self.text[start..self.at]);
         Ok(())
     }
 
     fn escape(&mut self) -> Result<(), NotJson> {
-        let decoded = match self.text.get(self.at + 1) {
-            Some(b'"') => '"',
-            Some(b'\\') => '\\',
-            Some(b'/') => '/',
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'u') => return self.unicode_escape(),
-            Some(_) => return self.fault(Fault::Escape),
-            None => return self.fault(Fault::End),
-        };
-        self.at += 2;
-        self.write(decoded);
-        Ok(())
-    }
-
-    fn unicode_escape(&mut self) -> Result<(), NotJson> {
-        let first = self.unit(self.at)?;
-        let (code, length) = match first {
-            0xd800..=0xdbff => {
-                let paired = self.text.get(self.at + 6..self.at + 8) == Some(b"\\u");
-                match paired.then(|| self.unit(self.at + 6)).transpose()? {
-                    Some(second @ 0xdc00..=0xdfff) => {
-                        (0x1_0000 + ((u32::from(first) - 0xd800) << 10) + (u32::from(second) - 0xdc00), 12)
-                    }
-                    Some(_) | None => return self.fault(Fault::Surrogate),
-                }
-            }
-            _ => (u32::from(first), 6),
-        };
-        let Some(decoded) = char::from_u32(code) else { return self.fault(Fault::Surrogate) };
+        let (decoded, length) = escape_at(self.text, self.at)?;
         self.at += length;
-        self.write(decoded);
+        self.form.put(Escaped::of(decoded).as_bytes());
         Ok(())
-    }
-
-    /// The UTF-16 code unit of the `\uXXXX` that begins here.
-    fn unit(&self, start: usize) -> Result<u16, NotJson> {
-        let Some(digits) = self.text.get(start + 2..start + 6) else {
-            return Err(NotJson { position: self.text.len(), fault: Fault::End });
-        };
-        digits.iter().try_fold(0, |unit, digit| match (*digit as char).to_digit(16) {
-            Some(it) => Ok(unit << 4 | it as u16),
-            None => Err(NotJson { position: start, fault: Fault::Escape }),
-        })
-    }
-
-    /// Writes a decoded character, escaped only where JSON demands it, and then in one way only.
-    fn write(&mut self, decoded: char) {
-        match decoded {
-            '"' | '\\' => self.out.extend_from_slice(&[b'\\', decoded as u8]),
-            '\0'..='\x1f' => {
-                let hex = |nibble: u8| char::from_digit(nibble.into(), 16).map_or(b'0', |it| it as u8);
-                let byte = decoded as u8;
-                self.out.extend_from_slice(&[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 15)]);
-            }
-            _ => self.out.extend_from_slice(decoded.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
     }
 }

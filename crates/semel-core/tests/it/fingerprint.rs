@@ -103,6 +103,35 @@ fn fingerprints_are_the_ones_in_the_field() {
     );
 }
 
+/// A large text goes another way to the same hash.
+#[test]
+fn a_text_that_is_long_has_the_fingerprint_that_it_has_when_it_is_short() {
+    let space = " ".repeat(10_000);
+    for text in [
+        r#"{"b":[1.50,"\u0041\n"],"a":null}"#,
+        r#"{"b":[{"d":1,"c":{}}],"a":{"z":"\"","y":[[],"]"]}}"#,
+        r#"["x"]"#,
+    ] {
+        let long = format!("{space}{text}{space}");
+        assert_eq!(of(&long), of(text), "{text}");
+        let inside = text.replacen('[', &format!("[{space}{space}"), 1);
+        assert_eq!(of(&inside), of(text), "{text}");
+    }
+    let members = |from: u32, to: u32| (from..to).map(|n| format!("\"{n:04}\":[{n}]")).collect::<Vec<_>>();
+    let (one, other) = (members(0, 2_000), [members(1_000, 2_000), members(0, 1_000)].concat());
+    let object = |it: &[String]| format!("{{{}}}", it.join(","));
+    assert_eq!(of(&object(&one)), of(&object(&other)));
+    assert_eq!(
+        of(&object(&one)).to_string(),
+        "v1:ec1ebc52600cb0ce2ec235f8fcd1c0789b414e21a1f0c4bc2d613ebf8267d991",
+    );
+    assert_ne!(of(&object(&one)), of(&object(&one[1..])));
+    check_refused(
+        object(&[other, members(1_500, 1_501)].concat()),
+        "byte 26891 of the payload repeats the name of a member: readers disagree on which one counts",
+    );
+}
+
 #[test]
 fn what_readers_could_read_differently_is_refused() {
     check_refused("", "byte 0 of the payload is where the JSON ends too early");
