@@ -59,6 +59,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-core) & test(fingerprint::)",
     },
     Sabotage {
+        name: "large_objects_keep_their_order",
+        breaks: "a large JSON text has the fingerprint that it would have if it were small",
+        caught_by: "package(semel-core) & test(/fingerprint::large/)",
+    },
+    Sabotage {
+        name: "large_json_is_copied",
+        breaks: "no body is copied to be compared but a small one",
+        caught_by: "binary_id(semel::http) & test(/^memory::/)",
+    },
+    Sabotage {
         name: "checksum_unchecked",
         breaks: "damaged bytes are noticed",
         caught_by: "package(semel-core) & test(wire::)",
@@ -117,6 +127,26 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "embedded_moved_note_unsynced",
         breaks: "a segment goes only when it is noted, durably, that it is not needed",
         caught_by: "package(semel-embedded) & test(power_cut::no)",
+    },
+    Sabotage {
+        name: "embedded_marks_are_sought_in_all_frames",
+        breaks: "what stands behind a torn frame is hashed once, whatever it looks like",
+        caught_by: "package(semel-embedded) & test(segment::tests)",
+    },
+    Sabotage {
+        name: "embedded_death_told_late",
+        breaks: "what was completed while it moved never waits again",
+        caught_by: "package(semel-embedded) & test(flush::tests)",
+    },
+    Sabotage {
+        name: "embedded_housekeeper_never_rests",
+        breaks: "who moves the journal lets others go first",
+        caught_by: "package(semel-embedded) & test(flush::tests)",
+    },
+    Sabotage {
+        name: "signatures_by_the_clock_of_the_start",
+        breaks: "signatures are judged by the machine's clock as it is now",
+        caught_by: "package(semel) & test(clock::tests)",
     },
     Sabotage {
         name: "embedded_floor_ignored",
@@ -384,8 +414,23 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::http) & test(/^responses::/)",
     },
     Sabotage {
+        name: "http_unkept_is_unknown",
+        breaks: "of a response that is not kept, its size and its digest are, as far as they are known",
+        caught_by: "binary_id(semel::http) & test(/^responses::/)",
+    },
+    Sabotage {
+        name: "http_grpc_gets_problems",
+        breaks: "who speaks gRPC is told in its own words why it was refused",
+        caught_by: "binary_id(semel::http) & test(/^tonic::/)",
+    },
+    Sabotage {
         name: "http_quota_ignored",
-        breaks: "a caller may use so many new keys and no more",
+        breaks: "so many keys of a caller are remembered and no more",
+        caught_by: "binary_id(semel::http) & test(/^quota::/)",
+    },
+    Sabotage {
+        name: "http_quota_never_frees",
+        breaks: "a key's place is free again when its record has expired",
         caught_by: "binary_id(semel::http) & test(/^quota::/)",
     },
     Sabotage {

@@ -334,6 +334,26 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^serve::events::functions_take/)",
     },
     Sabotage {
+        name: "stopping_starts_calls",
+        breaks: "who is told to stop begins no more calls",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::stop::/)",
+    },
+    Sabotage {
+        name: "decompressed_bytes_are_free",
+        breaks: "what a compressed body may become takes room before it does",
+        caught_by: "package(semel-server) & test(/^ingest::plain::/)",
+    },
+    Sabotage {
+        name: "one_sender_takes_all_memory",
+        breaks: "one address has half of the memory for requests at most",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::hostile::/)",
+    },
+    Sabotage {
+        name: "crashes_are_forgotten",
+        breaks: "a server that crashes again and again holds less each time",
+        caught_by: "package(semel-server) & test(/^serve::crashes::/)",
+    },
+    Sabotage {
         name: "api_any_host",
         breaks: "a name that somebody pointed here is misdirected",
         caught_by: "binary_id(semel-server::it) & test(/^api::hostile::a_name_that_was/)",
@@ -357,5 +377,65 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "api_refusals_unwritten",
         breaks: "who tried what a role does not include is in the audit log",
         caught_by: "binary_id(semel-server::it) & test(/^api::door::who_changed_what/)",
+    },
+    Sabotage {
+        name: "abort_asks_the_own_node_only",
+        breaks: "a job is aborted on whichever node it runs",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
+    },
+    Sabotage {
+        name: "drain_answers_at_once",
+        breaks: "a function is drained when every node knows that it is paused, and not before",
+        caught_by: "package(semel-runtime) & test(engine::drain::)",
+    },
+    Sabotage {
+        name: "stale_nodes_start",
+        breaks: "a node that cannot read what is paused starts nothing",
+        caught_by: "package(semel-runtime) & test(engine::drain::)",
+    },
+    Sabotage {
+        name: "sync_answers_before_the_end",
+        breaks: "a sender that waits is told what took effect, when it has",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "sync_runs_what_it_lost",
+        breaks: "a sender's own retry starts nothing that somebody else has",
+        caught_by: "package(semel-runtime) & test(sim::few_seeds)",
+    },
+    Sabotage {
+        name: "embedded_reserve_for_everybody",
+        breaks: "the reserve of a full disk is for what was accepted",
+        caught_by: "package(semel-embedded) & test(/queue::room::/)",
+    },
+    Sabotage {
+        name: "embedded_begins_without_room",
+        breaks: "nothing is handed out whose end could not be written",
+        caught_by: "package(semel-embedded) & test(/queue::room::/)",
+    },
+    Sabotage {
+        name: "embedded_leavings_kept",
+        breaks: "what could not be finished for want of room does not take it",
+        caught_by: "package(semel-embedded) & test(/queue::room::/)",
+    },
+    Sabotage {
+        name: "events_sns_any_certificate",
+        breaks: "a certificate of SNS leads to a root where it can, is valid now, and issued nobody, itself included",
+        caught_by: "package(semel-events) & test(/sns_signature::/)",
+    },
+    Sabotage {
+        name: "ingest_one_url_blocks_another",
+        breaks: "a certificate that cannot be fetched keeps no other from being fetched",
+        caught_by: "package(semel-server) & test(/^ingest::certificates::/)",
+    },
+    Sabotage {
+        name: "exhaustion_counts_as_an_attempt",
+        breaks: "what this machine had nothing left to send with was no attempt",
+        caught_by: "package(semel-runtime) & test(/^engine::delivery::what_this_machine/)",
+    },
+    Sabotage {
+        name: "metrics_for_everybody",
+        breaks: "who asks for metrics shows who they are, as for the rest of the admin API",
+        caught_by: "binary_id(semel-server::it) & test(/^api::door::metrics_are/)",
     },
 ];
