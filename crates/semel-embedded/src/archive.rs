@@ -7,6 +7,7 @@
 //!    that removing a bucket cannot bring an older value back.
 
 use crate::{
+    bloom::Probe,
     bucket::{Bucket, Found},
     disk::Disk,
     error::disk as disk_error,
@@ -85,9 +86,10 @@ impl Archive {
 
     pub(crate) fn find(&self, identity: &Identity) -> Result<Archived, StoreError> {
         let buckets = self.buckets();
+        let probe = Probe::new(identity);
         let mut archived = Archived { version: buckets.version, newest: None, floor: Timestamp::EPOCH };
         for bucket in &buckets.list {
-            if let Some(found) = bucket.find(identity)? {
+            if let Some(found) = bucket.find(identity, &probe)? {
                 archived.floor = archived.floor.max(bucket.end);
                 if Some(found.fence) > archived.fence() {
                     archived.newest = Some(found);
@@ -103,8 +105,9 @@ impl Archive {
         identity: &Identity,
         these: &[Arc<Bucket>],
     ) -> Result<bool, StoreError> {
+        let probe = Probe::new(identity);
         for bucket in &self.buckets().list {
-            if !these.iter().any(|it| it.name == bucket.name) && bucket.find(identity)?.is_some() {
+            if !these.iter().any(|it| it.name == bucket.name) && bucket.find(identity, &probe)?.is_some() {
                 return Ok(true);
             }
         }
@@ -143,8 +146,9 @@ impl Archive {
         fence: Fence,
         than: &Bucket,
     ) -> Result<bool, StoreError> {
+        let probe = Probe::new(identity);
         for bucket in &self.buckets().list {
-            if bucket.name != than.name && bucket.find(identity)?.is_some_and(|it| it.fence > fence) {
+            if bucket.name != than.name && bucket.find(identity, &probe)?.is_some_and(|it| it.fence > fence) {
                 return Ok(true);
             }
         }

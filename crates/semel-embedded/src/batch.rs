@@ -9,12 +9,13 @@ use crate::{
     archive::Archived,
     commit::settled,
     engine::{Engine, MOVES_MAX, State},
-    error::corrupt,
+    error::{corrupt, refused},
     frame::{self, Frame, Put},
     hot::Entry,
     kept::{Died, is_kept},
     lock,
     owner::Owner,
+    spares::Purpose,
 };
 use semel_core::{
     fence::Fence,
@@ -107,10 +108,16 @@ impl<O: Owner> Engine<O> {
         &self,
         state: &mut State<O>,
         payloads: impl Iterator<Item = usize>,
+        purpose: Purpose,
     ) -> Result<(), StoreError> {
         let length: usize = payloads.map(frame::put_length).sum();
-        if state.tail.end() as usize + length > self.options.segment_bytes as usize {
-            self.roll(state)?;
+        let has_room = |state: &State<O>| state.tail.end() as usize + length <= state.tail.limit as usize;
+        if !has_room(state) {
+            self.roll(state, purpose)?;
+        }
+        // A file of full length may be outgrown by what is larger than any file; one whose room is counted may not.
+        if !has_room(state) && state.tail.limit < self.options.segment_bytes {
+            return Err(refused("has no room for something so large: free some space on the disk"));
         }
         Ok(())
     }

@@ -13,11 +13,12 @@
 //! People may read it with `sqlite3`: `SELECT key, status, datetime(expires_at/1000, 'unixepoch') FROM record`.
 
 use crate::{
-    bloom::Bloom,
-    disk::{Disk, DiskFile, SLICE_BYTES},
+    bloom::{Bloom, Probe},
+    disk::{Disk, DiskFile, SLICE_BYTES, Temporary},
     error::{corrupt, disk as disk_error, misconfigured, sqlite as sqlite_error},
     lock,
     owner::Layout,
+    pace::Pace,
     segment::RESTORE,
 };
 use rusqlite::{
@@ -38,6 +39,8 @@ const FORMAT: u32 = 1;
 const PREFIX: &str = "finished-";
 const SUFFIX: &str = ".sqlite";
 const BUILDING: &str = "build a file of records";
+/// After so many of SQLite's own steps the housekeeper looks whether it is time to rest.
+const BREATH_STEPS: i32 = 1_000;
 const PRAGMAS: &str = "
     PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
     PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -4096;
@@ -168,10 +171,13 @@ impl Bucket {
         self.serial
     }
 
-    pub(crate) fn find(&self, identity: &Identity) -> Result<Option<Found>, StoreError> {
-        if !self.bloom.may_hold(identity) {
-            return Ok(None);
-        }
+    /// What it holds of a key, of which this is asked of every filter.
+    pub(crate) fn find(&self, identity: &Identity, probe: &Probe) -> Result<Option<Found>, StoreError> {
+        if self.bloom.may_hold(probe) { self.search(identity) } else { Ok(None) }
+    }
+
+    #[cold]
+    fn search(&self, identity: &Identity) -> Result<Option<Found>, StoreError> {
         let connection = self.connection()?;
         let found =
             self.select(&connection, identity).map_err(sqlite_error(format_args!("read `{}`", self.name)));
@@ -350,7 +356,7 @@ pub(crate) struct Builder<'a> {
     disk: &'a dyn Disk,
     layout: &'static Layout,
     inserts: [String; 2],
-    temporary: String,
+    temporary: Temporary<'a>,
     /// How much was added since it was last synced, about.
     unsynced_bytes: usize,
     end: Timestamp,
@@ -371,10 +377,10 @@ impl<'a> Builder<'a> {
         covers: u32,
         serial: u32,
     ) -> Result<Self, StoreError> {
-        let temporary = format!("building-{serial:08}.tmp");
+        let temporary = Temporary::new(disk, format!("building-{serial:08}.tmp"));
         // SQLite would go on with what a crash left there.
-        disk.create(&temporary).map_err(disk_error(BUILDING))?;
-        let connection = Connection::open(disk.path(&temporary)).map_err(sqlite_error(BUILDING))?;
+        disk.create(&temporary.name).map_err(disk_error(BUILDING))?;
+        let connection = Connection::open(disk.path(&temporary.name)).map_err(sqlite_error(BUILDING))?;
         connection.execute_batch(&schema(layout)).map_err(sqlite_error(BUILDING))?;
         let columns = layout.count + 4;
         Ok(Self {
@@ -391,6 +397,17 @@ impl<'a> Builder<'a> {
             identities: Vec::new(),
             collided: 0,
         })
+    }
+
+    /// Lets others go first while SQLite works: it makes its indexes in one go.
+    pub(crate) fn paced(self, pace: &Arc<Pace>) -> Result<Self, StoreError> {
+        let pace = Arc::clone(pace);
+        let breathe = move || {
+            pace.breathe();
+            false
+        };
+        self.connection.progress_handler(BREATH_STEPS, Some(breathe)).map_err(sqlite_error(BUILDING))?;
+        Ok(self)
     }
 
     /// Adds a row; they must come in the order of their identities.
@@ -415,7 +432,7 @@ impl<'a> Builder<'a> {
         self.identities.push(found.identity);
         self.unsynced_bytes += found.payload.len();
         if self.unsynced_bytes >= SLICE_BYTES {
-            let file = self.disk.open(&self.temporary);
+            let file = self.disk.open(&self.temporary.name);
             file.and_then(|it| it.sync()).map_err(disk_error(BUILDING))?;
             self.unsynced_bytes = 0;
         }
@@ -423,7 +440,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Makes the file durable, names it, and opens it, in place of those that were merged into it.
-    pub(crate) fn finish(self, merged: &[Arc<Bucket>]) -> Result<Bucket, StoreError> {
+    pub(crate) fn finish(mut self, merged: &[Arc<Bucket>]) -> Result<Bucket, StoreError> {
         let replaces: Vec<_> = merged.iter().map(|it| it.serial.to_string()).collect();
         let failed = || disk_error(BUILDING);
         let mut bloom = Bloom::for_keys(self.identities.len());
@@ -445,11 +462,11 @@ impl<'a> Builder<'a> {
         };
         meta().map_err(sqlite_error(BUILDING))?;
         drop(self.connection);
-        let file = self.disk.open(&self.temporary).map_err(failed())?;
+        let file = self.disk.open(&self.temporary.name).map_err(failed())?;
         let sum = checksum(&*file).map_err(failed())?;
         file.sync().map_err(failed())?;
         let name = format!("{PREFIX}{:020}-{:08}-{sum:08x}{SUFFIX}", self.end.as_millis(), self.serial);
-        self.disk.rename(&self.temporary, &name).map_err(failed())?;
+        self.temporary.rename(&name).map_err(failed())?;
         self.disk.sync_directory().map_err(failed())?;
         let bucket = Bucket::open(self.disk, &name)?;
         bucket.is_verified.store(true, Ordering::Release);

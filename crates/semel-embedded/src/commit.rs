@@ -12,6 +12,7 @@ use crate::{
     frame::Frame,
     lock,
     owner::Owner,
+    spares::{FULL, Made, Purpose},
 };
 use semel_core::{sabotage, store::StoreError};
 use std::{
@@ -47,7 +48,7 @@ impl<O: Owner> Engine<O> {
         let mut buffer = lock(&self.io);
         let mut state = lock(&self.state);
         state.check()?;
-        state.mark(self.options.segment_bytes);
+        state.mark();
         let batches = state.take(&mut buffer);
         let waiters = mem::take(&mut state.waiters);
         state.is_sync_asked = false;
@@ -98,14 +99,22 @@ impl<O: Owner> Engine<O> {
     pub(crate) async fn wait_for_room(&self) -> Result<(), StoreError> {
         while self.is_full.load(Ordering::Acquire) {
             let room = self.room.notified();
-            if let Some(cause) = &lock(&self.state).trouble {
-                return Err(refused(format!("cannot move its journal into SQLite: {cause}")));
-            }
+            self.check_backlog()?;
             if self.is_full.load(Ordering::Acquire) {
                 room.await;
             }
         }
         Ok(())
+    }
+
+    /// Refuses to wait for the journal to become shorter where it cannot.
+    pub(crate) fn check_backlog(&self) -> Result<(), StoreError> {
+        match &lock(&self.state).trouble {
+            Some(cause) if self.is_full.load(Ordering::Acquire) => {
+                Err(refused(format!("cannot move its journal into SQLite: {cause}")))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Waits until everything appended so far is on disk.
@@ -138,25 +147,35 @@ impl<O: Owner> Engine<O> {
     }
 
     /// Ends the tail's segment and begins the next.
-    pub(crate) fn roll(&self, state: &mut State<O>) -> Result<(), StoreError> {
-        let (next, is_short) = if let Some(it) = state.next.take() {
-            (it, false)
+    pub(crate) fn roll(&self, state: &mut State<O>, purpose: Purpose) -> Result<(), StoreError> {
+        let (next, is_short, limit) = if let Some(it) = state.next.take() {
+            (it, false, self.options.segment_bytes)
         } else {
             let number = state.next_number();
-            let made = self.spares.make_now(number, self.clock.now());
-            let (segment, is_short) = made.map_err(disk_error(BEGINNING))?;
-            (Arc::new(segment), is_short)
+            let made = self.spares.make_now(number, self.clock.now(), purpose);
+            let Made { segment, is_short, limit, is_of_reserve } = made.map_err(disk_error(BEGINNING))?;
+            if is_of_reserve {
+                state.trouble.get_or_insert_with(|| FULL.to_owned());
+            }
+            (Arc::new(segment), is_short, limit)
         };
         assert!(next.number > state.tail.segment.number, "segments are numbered upwards");
         let follows = Frame::Follows { segment: state.tail.segment.number, end: state.tail.end() };
-        let full = mem::replace(&mut state.tail, Tail::new(Arc::clone(&next), is_short));
+        let full = mem::replace(&mut state.tail, Tail::new(Arc::clone(&next), is_short, limit));
         state.segments.insert(next.number, next);
         state.retired.push(Batch { segment: full.segment, start: full.start, bytes: full.pending });
         state.push(&follows);
         state.push_summary();
-        self.is_full.store(state.segments.len() > self.options.backlog_segments_max, Ordering::Release);
+        self.note_length(state);
         self.chores.notify_one();
         Ok(())
+    }
+
+    /// Notes how long the journal is, for those who do not hold the lock.
+    pub(crate) fn note_length(&self, state: &State<O>) {
+        let segments = state.segments.len();
+        self.is_full.store(segments > self.options.backlog_segments_max, Ordering::Release);
+        self.pace.has(segments);
     }
 
     /// Makes the next segment ahead of need; ends the present one if that is short.
@@ -176,7 +195,7 @@ impl<O: Owner> Engine<O> {
             return self.spares.keep(&next).map_err(disk_error(BEGINNING));
         }
         state.next = Some(next);
-        if state.tail.is_short { self.roll(&mut state) } else { Ok(()) }
+        if state.tail.is_short { self.roll(&mut state, Purpose::Known) } else { Ok(()) }
     }
 }
 
@@ -211,10 +230,10 @@ impl<O: Owner> State<O> {
     }
 
     /// Notes in the journal how far it is known to be durable.
-    fn mark(&mut self, segment_bytes: u32) {
+    fn mark(&mut self) {
         const MARK_BYTES: u32 = 16;
         let Tail { durable, marked, .. } = self.tail;
-        if durable > marked && self.tail.end() + MARK_BYTES <= segment_bytes {
+        if durable > marked && self.tail.end() + MARK_BYTES <= self.tail.limit {
             self.push(&Frame::Durable { upto: durable });
             self.tail.marked = durable;
         }

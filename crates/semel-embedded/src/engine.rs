@@ -21,8 +21,9 @@ use crate::{
     kept::{Died, Grave, Kept, is_kept},
     lock,
     owner::Owner,
+    pace::Pace,
     segment::{HEADER_BYTES, RESTORE, Segment},
-    spares::Spares,
+    spares::{Purpose, Spares},
 };
 use semel_core::{
     fence::Fence,
@@ -77,6 +78,8 @@ pub(crate) struct Engine<O: Owner> {
     /// Held while files of records are made or removed.
     pub(crate) files: Mutex<()>,
     pub(crate) spares: Spares,
+    /// How fast files are made.
+    pub(crate) pace: Arc<Pace>,
     /// Wakes the syncing thread.
     pub(crate) wanted: Condvar,
     /// Wakes the housekeeping thread.
@@ -141,6 +144,8 @@ pub(crate) struct Tail {
     pub(crate) marked: u32,
     /// Whether the file was not filled ahead to a segment's full length.
     pub(crate) is_short: bool,
+    /// How far the file may be written.
+    pub(crate) limit: u32,
 }
 
 /// Bytes on their way to the OS.
@@ -151,9 +156,9 @@ pub(crate) struct Batch {
 }
 
 impl Tail {
-    pub(crate) fn new(segment: Arc<Segment>, is_short: bool) -> Self {
+    pub(crate) fn new(segment: Arc<Segment>, is_short: bool, limit: u32) -> Self {
         let start = HEADER_BYTES;
-        Self { segment, pending: Vec::new(), start, durable: start, marked: start, is_short }
+        Self { segment, pending: Vec::new(), start, durable: start, marked: start, is_short, limit }
     }
 
     pub(crate) fn end(&self) -> u32 {
@@ -232,14 +237,17 @@ impl<O: Owner<Note = ()>> Engine<O> {
                 drop(state);
                 return Ok(Applied::Lost(self.load(change.identity)?));
             }
-            state.admit(change.expected)?;
+            let purpose = if change.expected.is_none() { Purpose::New } else { Purpose::Known };
+            if purpose == Purpose::New {
+                self.admit(&state)?;
+            }
             let is_alone = state.is_syncer_idle && state.tail.pending.is_empty();
             let fence = Fence::next(state.last_fence, now);
             let Change { identity, expires_at, kind, payload, .. } = *change;
             let floor = if sabotage::is_on("embedded_floor_ignored") { Timestamp::EPOCH } else { floor };
             let put =
                 Put { identity: *identity, fence, expires_at, floor, kind, is_continued: false, payload };
-            self.append(&mut state, &put, ())?;
+            self.append(&mut state, &put, (), purpose)?;
             state.last_fence = Some(fence);
             let upto = state.appended;
             let waiter = waiter(upto);
@@ -304,7 +312,7 @@ impl<O: Owner> Engine<O> {
         Err(corrupt(format!("the journal does not hold what it should for {half:032x}: {RESTORE}")))
     }
 
-    /// How many bytes of disk are in use, spare files aside.
+    /// How many bytes of disk are in use, spare files and the reserve aside.
     pub(crate) fn disk_bytes(&self) -> u64 {
         let files: u64 = self.archive.buckets().list.iter().map(|it| it.bytes).sum();
         let state = lock(&self.state);
@@ -346,9 +354,30 @@ impl<O: Owner> Engine<O> {
         state: &mut State<O>,
         put: &Put<'_>,
         note: O::Note,
+        purpose: Purpose,
     ) -> Result<Option<Entry<O::Note>>, StoreError> {
-        self.make_room(state, [put.payload.len()].into_iter())?;
+        self.make_room(state, [put.payload.len()].into_iter(), purpose)?;
         Ok(state.place(put, note).1)
+    }
+
+    /// Refuses new keys while the next file cannot be made or the reserve is not whole, so that what is left serves those
+    /// who are under way.
+    pub(crate) fn admit(&self, state: &State<O>) -> Result<(), StoreError> {
+        match &state.trouble {
+            Some(_) if sabotage::is_on("embedded_reserve_for_everybody") => Ok(()),
+            Some(cause) if state.next.is_none() || !self.spares.is_whole() => {
+                Err(refused(format!("takes no new keys while its directory cannot grow: {cause}")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether what is left of a full disk is for those who are under way alone: nothing more may be begun.
+    pub(crate) fn is_saving(&self, state: &State<O>) -> bool {
+        state.trouble.is_some()
+            && state.next.is_none()
+            && self.spares.is_low()
+            && !sabotage::is_on("embedded_begins_without_room")
     }
 
     /// How many keys are found through the journal, and how many rows stand in SQLite.
@@ -382,17 +411,6 @@ fn parse<N>(bytes: &[u8], segment: &Segment, entry: &Entry<N>) -> Option<(Identi
 impl<O: Owner> State<O> {
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.poison.as_ref().map_or(Ok(()), |cause| Err(poisoned(cause)))
-    }
-
-    /// Refuses new keys while the next file cannot be made, so that what is left of this one serves those who
-    /// are under way.
-    pub(crate) fn admit(&self, expected: Option<Fence>) -> Result<(), StoreError> {
-        match &self.trouble {
-            Some(cause) if expected.is_none() && self.next.is_none() => {
-                Err(refused(format!("takes no new keys while its directory cannot grow: {cause}")))
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// What a value that takes this one's place must outlive: the bucket that this one is just moving into,

@@ -13,6 +13,7 @@ use crate::{
     hot::{Entry, SHARDS, from_half},
     lock,
     owner::Owner,
+    spares::Purpose,
 };
 use semel_core::{fence::Fence, key::Identity, sabotage, store::StoreError, time::Timestamp};
 use std::sync::Arc;
@@ -46,8 +47,8 @@ impl<O: Owner> Engine<O> {
         let mut state = lock(&self.state);
         state.check()?;
         let bytes = state.owner.buckets_go(names, tally);
-        if state.tail.end() + frame::own_length(bytes.len()) as u32 > self.options.segment_bytes {
-            self.roll(&mut state)?;
+        if state.tail.end() + frame::own_length(bytes.len()) as u32 > state.tail.limit {
+            self.roll(&mut state, Purpose::Known)?;
         }
         // Counted after the file it goes into was begun: what stands at the front of that is what came before.
         state.push(&Frame::Own { bytes: &bytes });
@@ -71,7 +72,7 @@ impl<O: Owner> Engine<O> {
                     continue;
                 }
                 let payload = state.owner.farewell(&entry.note);
-                self.make_room(&mut state, [payload.len()].into_iter())?;
+                self.make_room(&mut state, [payload.len()].into_iter(), Purpose::Known)?;
                 let put = Put {
                     identity: from_half(half),
                     fence: state.next_fence(now),

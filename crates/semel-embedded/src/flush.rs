@@ -18,17 +18,20 @@ use crate::{
     kept::is_kept,
     lock,
     owner::Owner,
+    pace::Chore,
     segment::{self, RESTORE, Segment},
+    spares::Purpose,
 };
 use semel_core::{fence::Fence, key::Identity, sabotage, store::StoreError, time::Timestamp};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
 };
 
-/// How many small buckets of one end may stand side by side.
-const SMALL_MAX: usize = 8;
+/// How many small buckets of one end may stand side by side. What is merged at once takes seconds, in which nothing else is
+/// moved out of the journal: no more than its backlog has room for.
+const SMALL_MAX: usize = 4;
 /// How many rows make a bucket large enough to be left alone. The one without end never is: its rows go only
 /// when it is merged.
 const SMALL_ROWS: usize = 250_000;
@@ -49,6 +52,7 @@ impl<O: Owner> Engine<O> {
     /// meanwhile: the journal still has it all.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let _files = lock(&self.files);
+        self.pace.begin(Chore::Flush);
         let Some(mut moving) = self.moving() else { return Ok(()) };
         let flushed = self.move_all(&mut moving);
         lock(&self.state).moving = None;
@@ -71,9 +75,8 @@ impl<O: Owner> Engine<O> {
             self.flush_shard(moving, shard, &mut builders, &mut moved)?;
         }
         let keeping = self.keep(moving)?;
-        let buckets: Result<Vec<_>, _> =
-            builders.into_values().map(|it| it.finish(&[]).map(Arc::new)).collect();
-        self.archive.replace(buckets?, &[]);
+        let buckets = self.finish_all(builders).inspect_err(|_| self.unkeep(&keeping))?;
+        self.archive.replace(buckets, &[]);
         self.forget(&moved);
         self.point_to_kept(&keeping);
         self.log_again(moving)?;
@@ -81,6 +84,25 @@ impl<O: Owner> Engine<O> {
         self.note_moved(moving)?;
         self.drop_replaced(&keeping)?;
         self.free(moving)
+    }
+
+    /// Finishes these, or leaves nothing of them: what is not in the archive's list would take room, and nobody would ever
+    /// remove it.
+    fn finish_all(&self, builders: BTreeMap<Timestamp, Builder<'_>>) -> Result<Vec<Arc<Bucket>>, StoreError> {
+        let mut finished: Vec<Arc<Bucket>> = Vec::new();
+        for builder in builders.into_values() {
+            match builder.finish(&[]) {
+                Ok(bucket) => finished.push(Arc::new(bucket)),
+                Err(error) => {
+                    for bucket in finished {
+                        // A start removes what is left.
+                        let _ = self.disk.remove(&bucket.name);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(finished)
     }
 
     /// Removes these from the map, if they still are what they were; a few at a time, to let others in.
@@ -93,6 +115,8 @@ impl<O: Owner> Engine<O> {
                     state.owner.forgotten(*half, &entry);
                 }
             }
+            drop(state);
+            self.breathe();
         }
     }
 
@@ -130,14 +154,24 @@ impl<O: Owner> Engine<O> {
                 std::collections::btree_map::Entry::Occupied(it) => it.into_mut(),
                 std::collections::btree_map::Entry::Vacant(it) => {
                     let serial = self.archive.next_serial();
-                    it.insert(Builder::new(&*self.disk, &O::LAYOUT, end, moving.upto, serial)?)
+                    let builder = Builder::new(&*self.disk, &O::LAYOUT, end, moving.upto, serial)?;
+                    it.insert(builder.paced(&self.pace)?)
                 }
             };
             let columns = O::columns(&identity, &payload);
             let Entry { fence, expires_at, .. } = entry;
             builder.push(&Found { identity, fence, expires_at, payload }, &columns)?;
+            self.breathe();
         }
         Ok(())
+    }
+
+    /// Lets others go first, and sees that the journal's next file is there: a flush takes longer than a file lasts.
+    pub(crate) fn breathe(&self) {
+        if self.pace.breathe() {
+            // What goes wrong goes wrong again after the flush, and is told then.
+            let _ = self.prepare_next();
+        }
     }
 
     /// Appends again what is left in the moved segments.
@@ -153,7 +187,7 @@ impl<O: Owner> Engine<O> {
                     let is_continued = false;
                     let put =
                         Put { identity, fence, expires_at, floor, kind, is_continued, payload: &payload };
-                    self.append(&mut state, &put, note)?;
+                    self.append(&mut state, &put, note, Purpose::Known)?;
                 }
             }
         }
@@ -163,8 +197,8 @@ impl<O: Owner> Engine<O> {
     /// Notes, durably, that the moved segments are not needed.
     fn note_moved(&self, moving: &Moving) -> Result<(), StoreError> {
         let mut state = lock(&self.state);
-        if state.tail.end() + 32 > self.options.segment_bytes {
-            self.roll(&mut state)?;
+        if state.tail.end() + 32 > state.tail.limit {
+            self.roll(&mut state, Purpose::Known)?;
         }
         let fence = Fence::next(state.last_fence, moving.now);
         state.last_fence = Some(fence);
@@ -180,7 +214,7 @@ impl<O: Owner> Engine<O> {
     fn free(&self, moving: &Moving) -> Result<(), StoreError> {
         let mut state = lock(&self.state);
         state.segments.retain(|number, _| *number > moving.upto);
-        self.is_full.store(state.segments.len() > self.options.backlog_segments_max, Ordering::Release);
+        self.note_length(&state);
         drop(state);
         for (_, segment) in moving.segments.iter().filter(|it| !is_kept(*it.0)) {
             self.spares.keep(segment).map_err(disk_error("remove a file of the journal"))?;
@@ -192,6 +226,7 @@ impl<O: Owner> Engine<O> {
     /// Merges the small buckets of one end, where they have become too many.
     pub(crate) fn merge(&self) -> Result<(), StoreError> {
         let _files = lock(&self.files);
+        self.pace.begin(Chore::Merge);
         let mut by_end: BTreeMap<Timestamp, Vec<Arc<Bucket>>> = BTreeMap::new();
         let is_small =
             |it: &&Arc<Bucket>| it.rows < SMALL_ROWS && it.bytes < SMALL_BYTES || it.end == Timestamp::NEVER;
@@ -210,7 +245,8 @@ impl<O: Owner> Engine<O> {
     /// One bucket with the newest row of each key.
     fn merged(&self, end: Timestamp, small: &[Arc<Bucket>]) -> Result<Bucket, StoreError> {
         let covers = small.iter().map(|it| it.covers).max().unwrap_or(0);
-        let mut builder = Builder::new(&*self.disk, &O::LAYOUT, end, covers, self.archive.next_serial())?;
+        let builder = Builder::new(&*self.disk, &O::LAYOUT, end, covers, self.archive.next_serial())?;
+        let mut builder = builder.paced(&self.pace)?;
         let now = self.clock.now();
         for step in 0..MERGE_STEPS {
             let mut rows = Vec::new();
@@ -221,6 +257,7 @@ impl<O: Owner> Engine<O> {
                 let is_over = end == Timestamp::NEVER && found.expires_at <= now;
                 if !is_over || self.archive.holds_beside(&found.identity, small)? {
                     builder.push(found, &O::columns(&found.identity, &found.payload))?;
+                    self.breathe();
                 }
             }
         }

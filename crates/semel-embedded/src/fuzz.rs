@@ -103,6 +103,10 @@ impl DiskFile for File {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn allocate(&self, _: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
     }

@@ -91,6 +91,9 @@ impl DiskFile for GatedFile {
     fn shrink(&self, length: u64) -> io::Result<()> {
         self.0.shrink(length)
     }
+    fn allocate(&self, length: u64) -> io::Result<bool> {
+        self.0.allocate(length)
+    }
     fn length(&self) -> io::Result<u64> {
         self.0.length()
     }

@@ -75,11 +75,22 @@ impl<O: Owner> Engine<O> {
             let (offset, length) =
                 builder.push(identity, from.fence, from.floor, &payload, front).map_err(failed())?;
             moved.push(Move { half, from, offset, length });
+            self.breathe();
         }
         let (kept, grave) = builder.finish().map_err(failed())?;
         lock(&self.graves).insert(number, grave);
         lock(&self.state).kept.insert(number, kept);
         Ok(Keeping { moved: Some((number, moved)), replaced })
+    }
+
+    /// Removes the file again, to which nothing points yet.
+    pub(crate) fn unkeep(&self, keeping: &Keeping<O::Note>) {
+        let Some((number, _)) = &keeping.moved else { return };
+        lock(&self.state).kept.remove(number);
+        if let Some(grave) = lock(&self.graves).remove(number) {
+            // A start removes what is left.
+            let _ = grave.remove(&*self.disk);
+        }
     }
 
     /// What is to go into a file, in the order it was written.
@@ -104,10 +115,16 @@ impl<O: Owner> Engine<O> {
             for Move { half, from, offset, length } in some {
                 let to = Entry { segment: *number, offset: *offset, length: *length, ..*from };
                 if !state.hot.move_to(*half, from, to) {
-                    let by = state.tail.segment.number;
+                    // Where its death is told. The file that is filled now may be a later one, and then the one that tells
+                    // of it would go before the dead are written down. What is not there at all was removed meanwhile.
+                    let told = state.hot.get_half(*half).map(|it| it.segment);
+                    let is_late = sabotage::is_on("embedded_death_told_late");
+                    let by = told.filter(|_| !is_late).unwrap_or(state.tail.segment.number);
                     state.died(Died { segment: *number, offset: *offset, length: *length, by });
                 }
             }
+            drop(state);
+            self.breathe();
         }
     }
 

@@ -12,7 +12,7 @@
 //! It does not hold finished values: these expire, and are found in SQLite.
 
 use crate::{
-    disk::{Disk, DiskFile, SLICE_BYTES},
+    disk::{Disk, DiskFile, SLICE_BYTES, Temporary},
     error::{corrupt, disk as disk_error},
     frame::{self, Frame, Kind, Put},
     segment::{RESTORE, Segment},
@@ -299,8 +299,7 @@ impl<'a> Reader<'a> {
 
 /// A file that is being written.
 pub(crate) struct Builder<'a> {
-    disk: &'a dyn Disk,
-    temporary: String,
+    temporary: Temporary<'a>,
     number: u32,
     salt: u32,
     file: Arc<dyn DiskFile>,
@@ -322,14 +321,13 @@ impl<'a> Builder<'a> {
         now: Timestamp,
     ) -> io::Result<Self> {
         let salt = crc32fast::hash(&[&now.as_millis().to_le_bytes()[..], &number.to_le_bytes()].concat());
-        let temporary = format!("waiting-{:010}.tmp", number & !IS_KEPT);
-        let file = disk.create(&temporary)?;
+        let temporary = Temporary::new(disk, format!("waiting-{:010}.tmp", number & !IS_KEPT));
+        let file = disk.create(&temporary.name)?;
         let mut index = Vec::new();
         for word in [covers, replaces.len() as u32].iter().chain(replaces) {
             index.extend(word.to_le_bytes());
         }
         Ok(Self {
-            disk,
             temporary,
             number,
             salt,
@@ -391,8 +389,8 @@ impl<'a> Builder<'a> {
         self.buffer.extend(&self.index);
         self.buffer.extend(&footer);
         self.write_out()?;
-        self.disk.rename(&self.temporary, &name(self.number))?;
-        self.disk.sync_directory()?;
+        self.temporary.rename(&name(self.number))?;
+        self.temporary.disk.sync_directory()?;
         let segment = Arc::new(Segment { number: self.number, salt: self.salt, file: self.file });
         let kept = Kept { segment, bytes: self.start, live_bytes: self.live_bytes };
         let dead = vec![false; self.offsets.len()];

@@ -26,6 +26,7 @@ mod hot;
 mod keep;
 mod kept;
 mod owner;
+mod pace;
 #[cfg(test)]
 mod power_cut;
 mod queue;

@@ -25,6 +25,8 @@ pub(crate) trait Owner: Default + Send + Sync + 'static {
     const LAYOUT: Layout;
     /// Whether what goes is counted, so that its going must be in the journal, and waits until it is asked for.
     const IS_COUNTING: bool;
+    /// How many files of the journal are made ahead for when the disk is full.
+    const RESERVE_SEGMENTS: usize;
 
     /// The columns of a value, as [`Layout::columns`] names them.
     fn columns(identity: &Identity, payload: &[u8]) -> Vec<Column>;

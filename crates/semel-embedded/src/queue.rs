@@ -141,6 +141,11 @@ impl EmbeddedQueue {
         self.engine.sizes()
     }
 
+    /// Resolves when what is to move out of the journal has moved, so that housekeeping is not measured with what is.
+    pub async fn settled(&self) {
+        self.engine.settled().await;
+    }
+
     /// How many bytes of disk it takes.
     pub fn disk_bytes(&self) -> u64 {
         self.engine.disk_bytes()
@@ -151,6 +156,19 @@ impl EmbeddedQueue {
         lock(&self.engine.state).poison.clone()
     }
 
+    /// Why what is finished cannot leave the journal at the moment, if it cannot: the disk is full, most likely.
+    pub fn trouble(&self) -> Option<String> {
+        lock(&self.engine.state).trouble.clone()
+    }
+
+    /// Why nothing new is accepted at the moment, if nothing is: for the operator. What is under way goes on.
+    pub fn refuses(&self) -> Option<String> {
+        let capped = self.check_cap().err();
+        let crowded = || self.engine.check_backlog().err();
+        let refused = || self.engine.admit(&lock(&self.engine.state)).err();
+        capped.or_else(crowded).or_else(refused).map(|it| it.to_string())
+    }
+
     /// The causes for which executions are left alone, because they could not be read: for the operator.
     pub fn damaged(&self) -> Vec<String> {
         lock(&self.engine.state).owner.damaged.values().cloned().collect()
@@ -159,6 +177,12 @@ impl EmbeddedQueue {
     /// Waits while the journal is so far ahead of SQLite that new executions would only make it worse; refuses
     /// them where there is no room.
     async fn wait_for_room(&self) -> Result<(), StoreError> {
+        self.check_cap()?;
+        self.engine.wait_for_room().await
+    }
+
+    /// Refuses what would be beyond what may be taken of the disk.
+    fn check_cap(&self) -> Result<(), StoreError> {
         // Asked only where it matters: it takes the lock.
         let bytes = if self.bytes_max == u64::MAX { 0 } else { self.disk_bytes() };
         if bytes > self.bytes_max - self.bytes_max / RESERVE_PART {
@@ -167,7 +191,7 @@ impl EmbeddedQueue {
                 self.bytes_max
             )));
         }
-        self.engine.wait_for_room().await
+        Ok(())
     }
 
     /// What was found, as an execution.
@@ -252,5 +276,18 @@ impl Queue for EmbeddedQueue {
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.engine.clock)
+    }
+}
+
+/// Runs it to its end, syncing when it waits for that, on a queue without threads.
+#[cfg(test)]
+pub(crate) fn done<T>(queue: &EmbeddedQueue, future: impl Future<Output = T>) -> T {
+    use std::task::{Context, Poll, Waker};
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => queue.engine.sync().unwrap(),
+        }
     }
 }

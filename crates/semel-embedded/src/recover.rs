@@ -19,8 +19,9 @@ use crate::{
     hot::{Entry, Hot},
     kept::{self, Died, Grave, Indexed, Kept, is_kept},
     owner::Owner,
+    pace::Pace,
     segment::{self, RESTORE, Segment},
-    spares::{Spares, is_spare},
+    spares::{FULL, Made, Purpose, Spares, is_reserve, is_spare},
 };
 use semel_core::{
     fence::Fence,
@@ -63,7 +64,8 @@ impl<O: Owner> Engine<O> {
     ) -> Result<Self, StoreError> {
         let names = disk.list().map_err(disk_error("read the directory"))?;
         let is_new = !has_format::<O>(&*disk, &names)?;
-        let spare = remove_leftovers(&*disk, &names)?;
+        let Leftovers { spares: spare, reserve } =
+            remove_leftovers(&*disk, &names, options.segment_bytes, O::RESERVE_SEGMENTS)?;
         if is_new {
             make_format::<O>(&*disk).map_err(disk_error("make the directory"))?;
         }
@@ -74,10 +76,12 @@ impl<O: Owner> Engine<O> {
         owner.replayed(&hot);
         let archive = Archive::new(open_buckets(&*disk, &names, moved, &owner, clock.now())?);
         let spares = Spares::new(Arc::clone(&disk), options.segment_bytes, options.flush_segments, spare);
+        let spares = spares.with_reserve(O::RESERVE_SEGMENTS, reserve);
         let number = names.iter().filter_map(|it| segment::number(it)).max().unwrap_or(0) + 1;
-        let made = spares.make_now(number, clock.now());
-        let (first, is_short) = made.map_err(disk_error("begin a file of the journal"))?;
-        let first = Arc::new(first);
+        let made = spares.make_now(number, clock.now(), Purpose::Known);
+        let Made { segment, is_short, limit, is_of_reserve } =
+            made.map_err(disk_error("begin a file of the journal"))?;
+        let first = Arc::new(segment);
         segments.insert(number, Arc::clone(&first));
         let mut state = State {
             owner,
@@ -86,7 +90,7 @@ impl<O: Owner> Engine<O> {
             segments,
             kept,
             dead: Vec::new(),
-            tail: Tail::new(first, is_short),
+            tail: Tail::new(first, is_short, limit),
             retired: Vec::new(),
             last_number: number,
             next: None,
@@ -98,7 +102,7 @@ impl<O: Owner> Engine<O> {
             syncs: 0,
             is_syncer_idle: false,
             moving: None,
-            trouble: None,
+            trouble: is_of_reserve.then(|| FULL.to_owned()),
             poison: None,
             is_closing: false,
         };
@@ -107,10 +111,12 @@ impl<O: Owner> Engine<O> {
         }
         state.push(&Frame::Follows { segment: newest.0, end: newest.1 });
         state.push_summary();
+        let pace = Arc::new(Pace::new(options.clone(), state.segments.len()));
         let engine = Self {
             disk,
             clock,
             options,
+            pace,
             state: Mutex::new(state),
             io: Mutex::default(),
             written: AtomicU64::new(0),
@@ -167,14 +173,31 @@ fn is_temporary(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| ending == "tmp" || ending == "tmp-journal")
 }
 
+/// Files without a use that are kept.
+struct Leftovers {
+    spares: Vec<String>,
+    reserve: Vec<String>,
+}
+
 /// Removes what a crash left half made, and most of the spare files; gives those it keeps.
-fn remove_leftovers(disk: &dyn Disk, names: &[String]) -> Result<Vec<String>, StoreError> {
-    let kept: Vec<_> = names.iter().filter(|it| is_spare(it)).take(SPARES_MAX).cloned().collect();
-    let leftovers = names.iter().filter(|it| is_temporary(it) && !kept.contains(it));
-    for name in leftovers {
+fn remove_leftovers(
+    disk: &dyn Disk,
+    names: &[String],
+    segment_bytes: u32,
+    reserve_max: usize,
+) -> Result<Leftovers, StoreError> {
+    let spares: Vec<_> = names.iter().filter(|it| is_spare(it)).take(SPARES_MAX).cloned().collect();
+    let is_whole = |it: &&String| {
+        let length = disk.open(it).and_then(|it| it.length());
+        length.is_ok_and(|it| it == u64::from(segment_bytes))
+    };
+    let reserve = names.iter().filter(|it| is_reserve(it)).filter(is_whole);
+    let reserve: Vec<_> = reserve.take(reserve_max).cloned().collect();
+    let is_kept = |it: &&String| spares.contains(it) || reserve.contains(it);
+    for name in names.iter().filter(|it| is_temporary(it) && !is_kept(it)) {
         disk.remove(name).map_err(disk_error(format_args!("remove `{name}`")))?;
     }
-    Ok(kept)
+    Ok(Leftovers { spares, reserve })
 }
 
 fn read_journal<O: Owner>(disk: &dyn Disk, names: &[String]) -> Result<Recovered<O>, StoreError> {

@@ -3,11 +3,18 @@
 //! 1. The syncer syncs whenever somebody who waits for the disk asks for it, and sleeps otherwise.
 //! 2. The housekeeper makes the next file of the journal ahead of need, moves full ones into SQLite, removes
 //!    buckets that have expired, and verifies files that were there at the start.
-//! 3. Both end when the store is dropped, after the journal was synced.
+//! 3. It keeps a reserve for when the disk is full ([`crate::spares`]).
+//! 4. Both end when the store is dropped, after the journal was synced.
 
-use crate::{engine::Engine, error::disk as disk_error, lock, owner::Owner};
+use crate::{
+    engine::{Engine, State},
+    error::disk as disk_error,
+    lock,
+    owner::Owner,
+};
 use semel_core::store::StoreError;
 use std::{
+    pin::pin,
     sync::{Arc, PoisonError, atomic::Ordering},
     thread::{self, JoinHandle},
     time::Duration,
@@ -40,6 +47,7 @@ impl<O: Owner> Workers<O> {
 impl<O: Owner> Drop for Workers<O> {
     fn drop(&mut self) {
         lock(&self.engine.state).is_closing = true;
+        self.engine.pace.close();
         self.engine.wanted.notify_all();
         self.engine.chores.notify_all();
         for thread in self.threads.drain(..) {
@@ -49,6 +57,31 @@ impl<O: Owner> Drop for Workers<O> {
         // Twice: the second time notes that the first was durable, so that damage to it will be noticed.
         // Nobody waits for either, and an error has been told to those who did.
         let _ = self.engine.sync().and_then(|()| self.engine.sync());
+    }
+}
+
+impl<O: Owner> Engine<O> {
+    /// Resolves when the housekeeper has nothing to do.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let mut idle = pin!(self.idle.notified());
+            // Enlisted before the look, so that an end in between is not missed.
+            idle.as_mut().enable();
+            if self.is_settled() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.has_no_chores(&lock(&self.state)) && self.files.try_lock().is_ok()
+    }
+
+    /// Whether everything is made ahead, and nothing is to move. The reserve may have been used while it was being filled.
+    fn has_no_chores(&self, state: &State<O>) -> bool {
+        let is_short = state.next.is_some() && state.segments.len() <= self.options.flush_segments;
+        is_short && self.spares.is_whole()
     }
 }
 
@@ -80,7 +113,7 @@ fn housekeeping_loop<O: Owner>(engine: &Engine<O>) {
         if state.is_closing || state.poison.is_some() {
             return;
         }
-        let is_idle = state.next.is_some() && state.segments.len() <= engine.options.flush_segments;
+        let is_idle = engine.has_no_chores(&state);
         let pause = match worked {
             Err(_) => TROUBLE,
             Ok(()) if is_idle => TICK,
@@ -93,13 +126,28 @@ fn housekeeping_loop<O: Owner>(engine: &Engine<O>) {
     }
 }
 
-/// Does what is to be done.
+/// Does what is to be done. What cannot be done, because the disk is full, keeps nothing else from being done: it may be what
+/// makes room.
 fn tidy<O: Owner>(engine: &Engine<O>) -> Result<(), StoreError> {
-    engine.prepare_next()?;
-    if lock(&engine.state).segments.len() > engine.options.flush_segments {
-        engine.flush()?;
-        engine.merge()?;
+    let prepared = engine.prepare_next();
+    let moved = move_out(engine);
+    let reserved = engine.spares.fill_reserve().map_err(disk_error("keep room for when the disk is full"));
+    // Last, because files that were there at the start are read as a whole.
+    let removed = tidy_up(engine);
+    prepared.and(moved).and(reserved).and(removed)
+}
+
+/// Moves full files of the journal into SQLite.
+fn move_out<O: Owner>(engine: &Engine<O>) -> Result<(), StoreError> {
+    if lock(&engine.state).segments.len() <= engine.options.flush_segments {
+        return Ok(());
     }
+    engine.flush()?;
+    engine.merge()
+}
+
+/// Removes what has expired, and looks at files that were there at the start.
+fn tidy_up<O: Owner>(engine: &Engine<O>) -> Result<(), StoreError> {
     if !O::IS_COUNTING {
         let _files = lock(&engine.files);
         engine.purge_buckets(engine.clock.now())?;

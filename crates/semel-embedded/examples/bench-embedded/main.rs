@@ -119,7 +119,7 @@ async fn bench(arguments: &Arguments) {
         let store = EmbeddedStore::open(&directory, clock.arc()).expect("the store opens");
         println!("  reopen after a kill            {:>9.0} ms", began.elapsed().as_secs_f64() * 1e3);
         let store = Arc::new(store);
-        settle(&store).await;
+        store.settled().await;
         for &callers in &arguments.callers {
             pairs(arguments, &store, callers).await;
         }
@@ -165,15 +165,6 @@ async fn reads(store: &Arc<EmbeddedStore>, keys: u64) {
     println!("  unknown keys                   {unknown:>9.0} /s on two threads");
 }
 
-/// Waits until what was filled in has moved into SQLite as far as it will: that work is not the callers'.
-async fn settle(store: &EmbeddedStore) {
-    let mut before = None;
-    while before != Some(store.sizes()) {
-        before = Some(store.sizes());
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
 /// A million records expire under live traffic; each time a turn before, and the turn in which they go.
 async fn expiry(arguments: &Arguments) {
     const ROUNDS: u64 = 3;
@@ -184,7 +175,7 @@ async fn expiry(arguments: &Arguments) {
     let mut removed = 0;
     for round in 0..ROUNDS {
         load::fill_briefly(store.clone(), round * 1_000_000..(round + 1) * 1_000_000).await;
-        settle(&store).await;
+        store.settled().await;
         let before = load::pairs(store.clone(), 64, arguments.turn).await.per_second;
         clock.advance(load::BRIEF * 3);
         let purging = tokio::spawn({

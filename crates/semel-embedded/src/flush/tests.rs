@@ -8,15 +8,23 @@ use crate::{
     gate::{Gate, GatedDisk},
     lock,
     owner::Owner as _,
+    queue::{EmbeddedQueue, done},
+    spares::Purpose,
     store::Records,
 };
 use semel_core::{
+    execution::{Arrival, Execution, Input, Origin, step},
     fence::Fence,
+    fingerprint::Fingerprint,
     key::{Identity, Key},
+    queue::{self, Demand, Queue as _, Want, Written},
+    record::{Body, Holder},
+    retry::{Jitter, RetryPolicy},
     time::Timestamp,
 };
 use semel_testkit::ManualClock;
 use std::{
+    fs::File,
     io,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock},
@@ -25,15 +33,15 @@ use std::{
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A disk that calls somebody when a file of records is begun.
-struct HookDisk(OsDisk, Arc<Mutex<Option<Hook>>>);
+/// A disk that calls somebody when a file with such a name is begun.
+struct HookDisk(OsDisk, &'static str, Arc<Mutex<Option<Hook>>>);
 
 impl Disk for HookDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
     }
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let hook = if name.starts_with("building-") { lock(&self.1).take() } else { None };
+        let hook = if name.starts_with(self.1) { lock(&self.2).take() } else { None };
         if let Some(hook) = hook {
             hook();
         }
@@ -61,7 +69,7 @@ fn what_is_forgotten_while_it_moves_does_not_come_back() {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let hook = Arc::new(Mutex::new(None));
-    let disk = Arc::new(HookDisk(OsDisk::new(directory.path()), Arc::clone(&hook)));
+    let disk = Arc::new(HookDisk(OsDisk::new(directory.path()), "building-", Arc::clone(&hook)));
     let options = Options { segment_bytes: 4096, flush_segments: 1, backlog_segments_max: 8 };
     let engine = Arc::new(Engine::<Records>::open(disk, clock.arc(), options).unwrap());
     let key = Key::new("moving", 1).unwrap();
@@ -73,7 +81,7 @@ fn what_is_forgotten_while_it_moves_does_not_come_back() {
             Applied::Lost(found) => panic!("{found:?} is there"),
         }
     };
-    let roll = |engine: &Engine<Records>| engine.roll(&mut lock(&engine.state)).unwrap();
+    let roll = |engine: &Engine<Records>| engine.roll(&mut lock(&engine.state), Purpose::Known).unwrap();
 
     let now = clock.arc().now();
     let first = write(&engine, None, now + Duration::from_hours(1));
@@ -91,6 +99,103 @@ fn what_is_forgotten_while_it_moves_does_not_come_back() {
     let found = engine.load(Key::new("moving", 1).unwrap().identity()).unwrap();
     assert_eq!(found.map(|it| it.fence).as_ref(), forgotten.get(), "an older value came back");
     write(&engine, forgotten.get().copied(), Timestamp::NEVER);
+}
+
+fn waiting(number: u64, now: Timestamp) -> Execution {
+    let arrival = Arrival {
+        key: Key::new("moving", number).unwrap(),
+        function: "moving".into(),
+        origin: Origin { source: "/moving".into(), id: number.to_string().into(), kind: "moved".into() },
+        order: None,
+        fingerprint: Fingerprint::of_bytes(&number.to_le_bytes()),
+        event: vec![number as u8; 500].into(),
+        event_time: None,
+        event_expires_at: None,
+    };
+    Execution::accepted(now, arrival, now)
+}
+
+/// Claims whatever is first, and completes it.
+fn complete_one(queue: &EmbeddedQueue, now: Timestamp) {
+    let want = Want { function: "moving".into(), limit: 1, lease: Duration::from_mins(1) };
+    let demand = Demand { holder: Holder(1), wants: vec![want] };
+    let held = done(queue, queue.claim(&demand)).unwrap().remove(0);
+    let body = Body::Kept { bytes: b"done".to_vec(), until: now };
+    let after = step(now, &held.value, Input::Complete(body), &RetryPolicy::gen2(), Jitter::LEAST).unwrap();
+    let written =
+        done(queue, queue.write(&[queue::Change { expected: held.fence, after, causes: Vec::new() }]))
+            .unwrap();
+    assert!(matches!(written[..], [Written::Won(_)]));
+}
+
+#[test]
+fn what_is_completed_while_it_moves_never_waits_again() {
+    const EVENTS: u64 = 4;
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let hook = Arc::new(Mutex::new(None));
+    let open = || {
+        let disk = HookDisk(OsDisk::new(directory.path()), "waiting-", Arc::clone(&hook));
+        let options = Options { segment_bytes: 4096, flush_segments: 1, backlog_segments_max: 8 };
+        let lock = Arc::new(File::open("/dev/null").unwrap());
+        let queue = EmbeddedQueue::idle(Arc::new(disk), lock, clock.arc(), options).unwrap();
+        // Who does not rest makes no file of the journal meanwhile: which file tells what would depend on the machine's speed.
+        queue.engine.pace.close();
+        Arc::new(queue)
+    };
+    let queue = open();
+    let now = clock.arc().now();
+    let roll =
+        |queue: &EmbeddedQueue| queue.engine.roll(&mut lock(&queue.engine.state), Purpose::Known).unwrap();
+    let new: Vec<_> = (0..EVENTS).map(|it| waiting(it, now)).collect();
+    done(&queue, queue.accept(&new)).unwrap();
+    roll(&queue);
+    *lock(&hook) = Some(Box::new({
+        let queue = Arc::clone(&queue);
+        move || {
+            complete_one(&queue, now);
+            queue.engine.roll(&mut lock(&queue.engine.state), Purpose::Known).unwrap();
+        }
+    }));
+
+    // One is completed while a file of those that wait is made, and the file of the journal that says so is moved next.
+    queue.engine.flush().unwrap();
+    assert!(lock(&hook).is_none(), "a file of those that wait was made");
+    queue.engine.flush().unwrap();
+    drop(queue);
+
+    let queue = open();
+    assert_eq!(done(&queue, queue.counts()).unwrap()[0].pending, EVENTS - 1);
+    for _ in 1..EVENTS {
+        complete_one(&queue, now);
+    }
+    let want = Want { function: "moving".into(), limit: 10, lease: Duration::from_mins(1) };
+    let demand = Demand { holder: Holder(1), wants: vec![want] };
+    let again = done(&queue, queue.claim(&demand)).unwrap();
+    assert!(again.is_empty(), "what was completed waits again: {again:?}");
+}
+
+#[test]
+fn who_moves_the_journal_rests_and_makes_its_next_file_meanwhile() {
+    const VALUES: u64 = 5_000;
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let options = Options { segment_bytes: 64 << 10, flush_segments: 1, backlog_segments_max: 1_000 };
+    let disk = Arc::new(OsDisk::new(directory.path()));
+    let engine = Engine::<Records>::open(disk, clock.arc(), options).unwrap();
+    let expires_at = clock.arc().now() + Duration::from_hours(1);
+    for number in 0..VALUES {
+        let key = Key::new("moving", number).unwrap();
+        let (identity, payload) = (key.identity(), &[1; 100]);
+        let change = Change { identity, expected: None, expires_at, kind: Kind::Settled, payload };
+        assert!(matches!(engine.apply(&change, |_| None).unwrap(), Applied::Won { .. }));
+    }
+    assert!(lock(&engine.state).next.is_none());
+
+    engine.flush().unwrap();
+
+    assert!(engine.pace.rests() > 0, "it took a processor for itself");
+    assert!(lock(&engine.state).next.is_some(), "whoever fills the journal next has to make a file first");
 }
 
 #[test]

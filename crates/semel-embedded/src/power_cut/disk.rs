@@ -270,6 +270,10 @@ impl DiskFile for CrashFile {
         Ok(())
     }
 
+    fn allocate(&self, _: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
     fn length(&self) -> io::Result<u64> {
         Ok(self.disk.world.lock().unwrap().files[self.number].now.len() as u64)
     }

@@ -9,6 +9,7 @@ use super::{disk::CrashDisk, seeds};
 use crate::{
     EmbeddedQueue, Options,
     disk::{Disk, OsDisk},
+    queue::done,
 };
 use semel_core::{
     execution::{Arrival, Execution, Input, Origin, claimed, step},
@@ -44,17 +45,6 @@ fn open(disk: Arc<dyn Disk>, clock: &ManualClock) -> EmbeddedQueue {
     let lock = Arc::new(File::open("/dev/null").unwrap());
     let opened = EmbeddedQueue::idle(disk, lock, clock.arc(), options());
     opened.unwrap_or_else(|error| panic!("a cut left a queue that does not open: {error}"))
-}
-
-/// Runs it to its end, syncing when it waits for that.
-fn done<T>(queue: &EmbeddedQueue, future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => queue.engine.sync().unwrap(),
-        }
-    }
 }
 
 fn event(number: u64, now: Timestamp, due_at: Timestamp, bytes: usize) -> Execution {

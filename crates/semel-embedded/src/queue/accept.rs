@@ -1,7 +1,7 @@
 //! Taking executions in.
 
 use super::{EmbeddedQueue, standing::New};
-use crate::{batch::Decided, error::misconfigured};
+use crate::{batch::Decided, error::misconfigured, spares::Purpose};
 use semel_core::{
     execution::Execution,
     fence::Fence,
@@ -60,8 +60,8 @@ impl EmbeddedQueue {
                     fences.push(None);
                     continue;
                 }
-                state.admit(None)?;
-                self.engine.make_room(state, [item.payload.len()].into_iter())?;
+                self.engine.admit(state)?;
+                self.engine.make_room(state, [item.payload.len()].into_iter(), Purpose::New)?;
                 fences.push(Some(state.accept(item, standing.as_ref(), floor, now)));
                 must_sync = true;
             }

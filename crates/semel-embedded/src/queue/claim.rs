@@ -4,6 +4,8 @@
 //!    are read; under it again, each that did not change meanwhile is written, claimed.
 //! 2. They are handed out when that is on disk: an attempt that nobody remembers would be made again for ever.
 //! 3. One that cannot be read is left alone.
+//! 4. When half of what was reserved for a full disk is used up, nothing is handed out: the rest is for what was, whose end
+//!    must be written.
 
 use super::{EmbeddedQueue, card, index::Index, standing::New};
 use crate::{
@@ -11,6 +13,7 @@ use crate::{
     engine::{Engine, State},
     hot::Entry,
     lock,
+    spares::Purpose,
 };
 use semel_core::{
     execution::{Execution, claimed},
@@ -43,7 +46,7 @@ struct Ready {
 impl EmbeddedQueue {
     pub(super) async fn claim_now(&self, demand: &Demand) -> Result<Vec<Fenced<Execution>>, StoreError> {
         let now = self.engine.clock.now();
-        let taken = take(&mut lock(&self.engine.state), demand, now)?;
+        let taken = self.take(demand, now)?;
         if taken.is_empty() {
             return Ok(Vec::new());
         }
@@ -66,6 +69,12 @@ impl EmbeddedQueue {
         }
     }
 
+    /// Takes out of the index what is demanded, unless what is left of the disk is for what was handed out.
+    fn take(&self, demand: &Demand, now: Timestamp) -> Result<Vec<Taken>, StoreError> {
+        let mut state = lock(&self.engine.state);
+        if self.engine.is_saving(&state) { Ok(Vec::new()) } else { take(&mut state, demand, now) }
+    }
+
     /// Writes those that have not changed meanwhile, claimed.
     fn hand_out(
         &self,
@@ -78,7 +87,7 @@ impl EmbeddedQueue {
             for Ready { taken, identity, after, payload } in ready.iter_mut() {
                 let (standing, floor) = state.standing(identity, looked)?;
                 let Some(before) = standing.filter(|before| before.fence == taken.fence) else { continue };
-                self.engine.make_room(state, [payload.len()].into_iter())?;
+                self.engine.make_room(state, [payload.len()].into_iter(), Purpose::Known)?;
                 let (identity, payload) = (*identity, std::mem::take(payload));
                 let mut new = New { identity, execution: after, payload, is_continued: false };
                 let fence = state.change(&mut new, &before, floor, now);

@@ -274,6 +274,8 @@ impl Owner for Index {
     const FORMAT_TEXT: &'static str = "Semel embedded queue, format ";
     const LAYOUT: Layout = columns::LAYOUT;
     const IS_COUNTING: bool = true;
+    // 64 MiB: a claim and an outcome of ten thousand executions of a few kilobytes.
+    const RESERVE_SEGMENTS: usize = 4;
 
     fn columns(identity: &Identity, payload: &[u8]) -> Vec<Column> {
         columns::of(identity, payload)

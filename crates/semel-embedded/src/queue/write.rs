@@ -2,7 +2,7 @@
 
 use super::{EmbeddedQueue, standing::New};
 use crate::batch::{Decided, Looked};
-use crate::engine::State;
+use crate::{engine::State, spares::Purpose};
 use semel_core::{
     key::Identity,
     queue::{Change, Written},
@@ -63,7 +63,7 @@ impl EmbeddedQueue {
             }
         }
         let lengths = causes.iter().map(|it| it.0.payload.len());
-        self.engine.make_room(state, lengths.chain([item.after.payload.len()]))?;
+        self.engine.make_room(state, lengths.chain([item.after.payload.len()]), Purpose::Known)?;
         for (cause, expired, floor) in causes {
             // Two causes of one id: the second is a duplicate of the first.
             if state.standing(&cause.identity, looked)?.0.map(|it| it.fence)

@@ -2,9 +2,11 @@
 
 use super::damage::{FUNCTION, completed, event};
 use semel_core::{
-    queue::{Accepted, Change, Demand, Queue, Want, Written},
+    execution::Execution,
+    queue::{Accepted, Change, Demand, Fenced, Queue, Want, Written},
     record::Holder,
     store::StoreErrorKind,
+    time::Timestamp,
 };
 use semel_embedded::{EmbeddedQueue, Home, Options};
 use semel_testkit::{ManualClock, Mount};
@@ -96,4 +98,92 @@ async fn a_full_disk_refuses_new_events_finishes_what_is_under_way_and_recovers_
     }
     let counts = queue.counts().await.unwrap().remove(0);
     assert!(counts.is_balanced() && counts.completed == 1, "{counts:?}");
+}
+
+fn small() -> Options {
+    Options { segment_bytes: 64 << 10, flush_segments: 2, backlog_segments_max: 8 }
+}
+
+/// Accepts from this number on until the disk is full: the number of the first event that it did not take.
+async fn until_refused(queue: &EmbeddedQueue, from: u64, now: Timestamp) -> u64 {
+    let mut number = from;
+    // The housekeeper may find room once more after one was refused.
+    for _ in 0..100_000 {
+        while queue.accept(&[event(number, 2_000, now)]).await.is_ok() {
+            number += 1;
+            assert!(number < 10_000, "the disk must fill up");
+        }
+        if queue.refuses().is_some() {
+            return number;
+        }
+        std::thread::yield_now();
+    }
+    panic!("it refuses what it is given, and does not say so");
+}
+
+/// Claims and completes until nothing more is handed out; how many it was. Whatever is handed out can be completed.
+async fn work(queue: &EmbeddedQueue, now: Timestamp) -> usize {
+    let want = Want { function: FUNCTION.into(), limit: 5, lease: Duration::from_mins(1) };
+    let demand = Demand { holder: Holder(1), wants: vec![want] };
+    let mut done = 0;
+    loop {
+        let held = queue.claim(&demand).await.unwrap();
+        if held.is_empty() {
+            return done;
+        }
+        let change = |it: &Fenced<Execution>| Change {
+            expected: it.fence,
+            after: completed(&it.value, now),
+            causes: Vec::new(),
+        };
+        let changes: Vec<_> = held.iter().map(change).collect();
+        let written = queue.write(&changes).await.unwrap();
+        assert!(written.iter().all(|it| matches!(it, Written::Won(_))), "{written:?}");
+        done += held.len();
+    }
+}
+
+const WAITING: u64 = 100;
+
+/// F3: what was accepted is handed out and finished from the reserve, and nothing is handed out that could not be finished.
+#[tokio::test]
+async fn a_full_disk_has_a_reserve_for_what_was_accepted_and_takes_it_back_when_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::memory(directory.path(), "size=6m") else { return };
+    let clock = ManualClock::new();
+    let open = || EmbeddedQueue::builder(directory.path(), clock.arc()).options(small()).open().unwrap();
+    let queue = open();
+    queue.settled().await;
+    assert_eq!(queue.refuses(), None);
+    let now = queue.clock().now();
+    // More than can be finished from the reserve.
+    for number in 0..WAITING {
+        drop(queue.accept(&[event(number, 2_000, now)]).await.unwrap());
+    }
+    let filler = directory.path().join("filler");
+    fs::write(&filler, vec![0; 8 << 20]).unwrap_err();
+    let taken = until_refused(&queue, WAITING, now).await;
+    assert!(queue.refuses().is_some_and(|it| it.contains("takes no new keys")), "{:?}", queue.refuses());
+    let first = work(&queue, now).await;
+    // Two files of the reserve are for them, and each execution takes twice its size.
+    assert!(first >= 2 * (64 << 10) / (2 * 2_500), "only {first} of {taken} were finished");
+    drop(queue);
+    let queue = open();
+    let counts = queue.counts().await.unwrap().remove(0);
+    assert!(counts.is_balanced() && counts.completed == first as u64, "{counts:?}");
+    assert!(queue.accept(&[event(taken, 2_000, now)]).await.is_err(), "it is as full as before");
+    fs::remove_file(&filler).unwrap();
+    while queue.accept(&[event(taken, 2_000, now)]).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    let rest = work(&queue, now).await;
+    assert_eq!(first + rest, taken as usize + 1);
+    queue.settled().await;
+    assert_eq!(queue.refuses(), None);
+    let names = fs::read_dir(directory.path().join("queue")).unwrap().map(|it| it.unwrap().file_name());
+    let names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
+    let reserve = names.iter().filter(|it| it.starts_with("reserve-")).count();
+    assert_eq!(reserve, 4, "{names:?}");
+    let is_leaving = |it: &&String| it.starts_with("blank-") || it.starts_with("short-");
+    assert_eq!(names.iter().find(is_leaving), None, "{names:?}");
 }
