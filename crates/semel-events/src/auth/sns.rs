@@ -5,8 +5,8 @@
 //!    second step in its path.
 //! 2. The certificate that was fetched from there is an argument. Its key must give the signature: SHA-256 for
 //!    version 2, and SHA-1 for version 1, which is off unless it is switched on.
-//! 3. With roots, the certificate must also be valid now, for SNS's name, by a chain to one of them. SNS's file holds
-//!    the certificate alone, so the chain's other certificates are given with the roots. Without roots, that the
+//! 3. With roots, the certificate must also be valid now, be for a server, have SNS's name, be no root itself, and lead to
+//!    one of the roots where its issuer is at hand; SNS's own files hold the certificate alone. Without roots, that the
 //!    certificate is SNS's is what the TLS connection to the checked host says, and no more.
 //! 4. Nothing but the members that are signed is believed.
 //!

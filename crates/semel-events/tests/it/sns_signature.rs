@@ -207,7 +207,7 @@ fn a_certificate_of_somebody_else_proves_nothing() {
 
 #[test]
 fn with_roots_a_certificate_must_lead_to_one() {
-    let with = |root: &[u8]| Sns { roots: Some(Roots::from_pem(root, b"").unwrap()), ..sns() };
+    let with = |root: &[u8]| Sns { roots: Some(Roots::from_pem(root, b"").unwrap().requiring()), ..sns() };
     let message = notification("2", SIGNATURE_2);
     assert_eq!(verify(&with(ROOT), &message, LEAF), Ok(()));
     assert_eq!(verify(&with(OTHER_ROOT), &message, LEAF), Err(SnsError::Certificate.into()));
@@ -228,6 +228,53 @@ fn with_roots_a_certificate_must_lead_to_one() {
     );
     assert!(Roots::from_pem(b"", b"").is_none());
     assert!(Roots::from_pem(ROOT, b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n").is_none());
+}
+
+/// Hostile 13: an unchained certificate.
+#[test]
+fn where_an_issuer_is_at_hand_a_certificate_must_lead_to_a_root() {
+    const CHAIN_ROOT: &[u8] = include_bytes!("../fixtures/sns/chain-root.pem");
+    const INTERMEDIATE: &[u8] = include_bytes!("../fixtures/sns/intermediate.pem");
+    const CHAINED: &[u8] = include_bytes!("../fixtures/sns/chained.pem");
+    let with = |root: &[u8]| Sns { roots: Some(Roots::from_pem(root, b"").unwrap()), ..sns() };
+    let message = notification("2", SIGNATURE_2);
+    let whole = [CHAINED, INTERMEDIATE].concat();
+    assert_eq!(verify(&with(CHAIN_ROOT), &message, &whole), Ok(()));
+    let refused = Err(SnsError::Certificate.into());
+    assert_eq!(verify(&with(OTHER_ROOT), &message, &whole), refused, "it leads to another root");
+    // Names are the same, and keys are not.
+    let impostor = include_bytes!("../fixtures/sns/impostor.pem");
+    assert_eq!(verify(&with(CHAIN_ROOT), &message, impostor), refused);
+    assert_eq!(verify(&with(CHAIN_ROOT), &message, &[CHAINED, impostor].concat()), refused);
+    let unrelated = [LEAF, INTERMEDIATE].concat();
+    assert_eq!(verify(&with(CHAIN_ROOT), &message, &unrelated), refused);
+    let given = Roots::from_pem(CHAIN_ROOT, INTERMEDIATE).unwrap();
+    let strict = Sns { roots: Some(given.requiring()), ..sns() };
+    assert_eq!(verify(&strict, &message, CHAINED), Ok(()));
+    assert_eq!(verify(&strict, &message, LEAF), refused);
+}
+
+/// SNS's own file is such a one: see the module.
+#[test]
+fn a_certificate_whose_issuer_is_not_at_hand_is_believed_by_its_connection_if_all_else_is_right() {
+    let sns = Sns { roots: Some(Roots::from_pem(OTHER_ROOT, b"").unwrap()), ..sns() };
+    let message = notification("2", SIGNATURE_2);
+    assert_eq!(verify(&sns, &message, LEAF), Ok(()));
+    let refused = Err(SnsError::Certificate.into());
+    for (what, pem) in [
+        ("it issued itself", &include_bytes!("../fixtures/sns/self-signed.pem")[..]),
+        ("it is not for a server", include_bytes!("../fixtures/sns/client.pem")),
+        ("it is a root", ROOT),
+        ("it is for somebody else", STRANGER),
+    ] {
+        assert_eq!(verify(&sns, &message, pem), refused, "{what}");
+    }
+    let parsed = sns.inspect(message.to_string().as_bytes()).unwrap();
+    let (before, after) = (1_000_000_000_000, 5_000_000_000_000);
+    for millis in [before, after] {
+        assert_eq!(sns.verify(&parsed, LEAF, Timestamp::from_millis(millis)), refused, "at {millis}");
+    }
+    assert_eq!(sns.verify(&parsed, LEAF, NOW), Ok(()));
 }
 
 #[test]
