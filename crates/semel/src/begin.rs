@@ -165,6 +165,12 @@ impl Replay {
         }
     }
 
+    /// Whether an operator said that it took effect, and gave no result: [`Replay::value`] makes `null` of that.
+    #[cfg(feature = "lambda")]
+    pub(crate) fn is_resolved(&self) -> bool {
+        matches!(&self.record.state, State::Completed(Body::NotKept { cause: NotKept::Resolved, .. }))
+    }
+
     /// The encoded result; none if an operator said that it took effect, and nobody had the result.
     fn body(&self) -> Result<Option<Cow<'_, [u8]>>, Error> {
         let State::Completed(body) = &self.record.state else {

@@ -6,6 +6,8 @@
 //!    tells when it wakes one up, and then [`SystemClock::catch_up`] adds what was missed, to both clocks: what
 //!    was written before the freeze is as old as it is.
 //! 3. Sleeping is tokio's. Nothing else in this crate touches tokio's time.
+//! 4. What others sign by their clocks is judged by the wall clock as it is now: after a suspend, or a start before the clock
+//!    was set, ours would refuse all of it until the next start.
 //!
 //! It does not follow other corrections of the wall clock: a process that runs for months drifts with its
 //! oscillator. Records are judged by durations, and fences never go back, so a drift of seconds is harmless.
@@ -109,6 +111,10 @@ impl Clock for SystemClock {
         self.anchor.monotonic.elapsed() + frozen
     }
 
+    fn wall(&self) -> Timestamp {
+        if sabotage::is_on("signatures_by_the_clock_of_the_start") { self.now() } else { wall() }
+    }
+
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
     }
@@ -149,6 +155,15 @@ mod tests {
         }
         clock.catch_up();
         assert_eq!(clock.anchor.frozen_ms.load(Ordering::Relaxed), 0, "this process was not frozen");
+    }
+
+    #[test]
+    fn signatures_are_judged_by_the_clock_as_it_is_set_now() {
+        // Started an hour before somebody set the clock right.
+        let anchor = Anchor { wall: wall() - HOUR, ..Anchor::read() };
+        let clock = SystemClock { anchor: Box::leak(Box::new(anchor)) };
+        assert!(clock.now() < wall() - HOUR / 2, "leases are judged by a clock that nobody sets");
+        assert!(wall().since(clock.wall()) < SECOND * 30);
     }
 
     #[test]

@@ -15,11 +15,13 @@
 //! 7. 2xx, 3xx and 4xx are kept and replayed. 5xx, 429 and 408 say "try again", so the next try runs, as does one after an
 //!    error of the service; so do the statuses of gRPC that mean the same. [`IdempotencyLayer::store_errors`] keeps those, too; a [`Verdict`] goes before either.
 //! 8. A response that is too large, a stream, or cut off by an error, reaches its client as it is, and is recorded without its
-//!    body. It cannot be replayed, and what it tells of is never done again for that.
+//!    body, but with what was known of it by then: [`Unkept`]. It cannot be replayed, and what it tells of is never done again
+//!    for that.
 //! 9. Bodies have limits. A request's is read once, into one buffer, and handed on as that. Nothing is allocated for what was
-//!    only announced.
+//!    only announced, and a large body is not copied to be compared, JSON or not.
 //! 10. What only Semel may say (`Idempotency-Replayed`, `Semel-…`) is taken off requests and responses.
-//! 11. Refusals are problems (RFC 9457) with fixed texts, and a page each: [`problems`].
+//! 11. Refusals are problems (RFC 9457) with fixed texts, and a page each: [`problems`]. Who speaks gRPC or gRPC-web is told the
+//!     same as a `grpc-status` and a `grpc-message`, with HTTP 200, as such clients expect it.
 //!
 //! # What a client is told
 //!
@@ -33,7 +35,7 @@
 //! | another request under the same key | 422 [`mismatch`](problems::mismatch) |
 //! | done, and the response was not kept, or not for so long | 409 [`response-not-retained`](problems::response_not_retained) |
 //! | nobody knows whether it was done | 409 [`outcome-unknown`](problems::outcome_unknown) |
-//! | too many new keys | 429 [`quota`](problems::quota), with `Retry-After` |
+//! | as many keys of its caller are remembered as may be | 429 [`quota`](problems::quota), with `Retry-After` |
 //! | the store cannot be reached, so nothing was done | 503 [`store`](problems::store), with `Retry-After` |
 //! | begun, and stopped because the store did not renew its lease in time | 503 [`interrupted`](problems::interrupted), with `Retry-After` |
 //! | done, and the store did not confirm it | 503 [`outcome-unconfirmed`](problems::outcome_unconfirmed), with `Retry-After` |
@@ -48,7 +50,8 @@
 //! # Where it goes
 //!
 //! Below what authenticates. Below what changes each response (CORS, compression, cookies), which replays then get, too. Above
-//! what does the work. Limits of rate and of time above it see each try; below it, only those that run.
+//! what does the work. Limits of rate and of time above it see each try; below it, only those that run. Above tonic's
+//! `GrpcWebLayer`: below it every answer is `application/grpc`, which counts as a stream, and none could be replayed.
 //!
 //! # What it does not do
 //!
@@ -70,6 +73,8 @@ mod parameters;
 mod problem;
 pub mod problems;
 mod quota;
+mod recorded;
+mod refusal;
 mod response;
 mod route;
 mod service;
@@ -89,7 +94,7 @@ pub(crate) use self::{
 };
 pub use body::Body;
 pub use caller::{Caller, Teller};
-pub use headers::REPLAY_HEADERS;
+pub use headers::{REPLAY_HEADERS, is_replayable};
 pub use key::KEY_BYTES_MAX;
 pub use layer::{IdempotencyLayer, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, RESPONSE_WAIT_MAX};
 pub use lent::CallLease;
@@ -97,8 +102,10 @@ pub use lent::CallLease;
 pub(crate) use problem::STORE_WAIT;
 pub use problem::{BodyRefused, Problem, ProblemBase, RETRY_AFTER_SECS_MAX};
 pub use quota::{CALLERS_MAX, Quota};
+pub use recorded::{Recorded, RecordedBody};
 pub use service::{HttpResponse, Idempotency, ResponseFuture};
-pub use verdict::{Answered, InDoubt, Verdict};
+pub use stored::{DIGEST_BYTES_MAX, Unkept, UnkeptReason};
+pub use verdict::{Answered, InDoubt, NotRetained, Verdict};
 #[cfg(feature = "axum")]
 pub(crate) use {problem::Told, verdict::Doubt};
 

@@ -24,7 +24,7 @@ use semel_core::{
     call::{self, Refused, Terms},
     fence::Fence,
     key::{IntoParts, Key},
-    record::{Reason, Record, State, Status, Stored},
+    record::{Body, NotKept, Reason, Record, State, Status, Stored},
     store::Swap,
     time::Timestamp,
 };
@@ -113,6 +113,32 @@ impl Snapshot {
                 Some(Replay::new(self.key.clone(), stored, self.now, false, &self.seal).value())
             }
             Status::Pending | Status::InProgress | Status::Failed => None,
+        }
+    }
+}
+
+impl Snapshot {
+    /// Its result as bytes, if it is completed: what the handler gave, or the JSON of a typed result.
+    pub fn bytes(&self) -> Option<Result<Vec<u8>, Error>> {
+        match self.status() {
+            Status::Completed => {
+                let stored = self.stored.clone();
+                Some(Replay::new(self.key.clone(), stored, self.now, false, &self.seal).bytes())
+            }
+            Status::Pending | Status::InProgress | Status::Failed => None,
+        }
+    }
+
+    /// How large a result was that is too large to be kept, and its SHA-256: of the whole of it as it would have been stored, which
+    /// is compressed, and sealed where results are.
+    pub fn too_large(&self) -> Option<(u64, [u8; 32])> {
+        match &self.stored.record.state {
+            State::Completed(Body::NotKept { cause: NotKept::TooLarge, size, digest }) => {
+                Some((*size, *digest))
+            }
+            State::Completed(_) | State::Pending { .. } | State::InProgress { .. } | State::Failed { .. } => {
+                None
+            }
         }
     }
 }

@@ -95,6 +95,33 @@ impl<F: Future> Future for Within<'_, F> {
     }
 }
 
+/// A future that stays where it is, for those who take one by value: dropped with this.
+#[cfg(feature = "http")]
+pub(crate) struct InPlace<'a, F>(Pin<&'a mut Option<F>>);
+
+#[cfg(feature = "http")]
+impl<'a, F> InPlace<'a, F> {
+    pub(crate) fn new(future: Pin<&'a mut Option<F>>) -> Self {
+        Self(future)
+    }
+}
+
+#[cfg(feature = "http")]
+impl<F: Future> Future for InPlace<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.0.as_mut().as_pin_mut().expect("it is dropped with this, and not before").poll(cx)
+    }
+}
+
+#[cfg(feature = "http")]
+impl<F> Drop for InPlace<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
 /// The same future, boxed: where a call goes rarely, or waits for much longer than an allocation takes.
 ///
 /// It keeps the futures that users spawn small. And it is `Send` by promise: without that, users' compilers look

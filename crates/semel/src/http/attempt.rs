@@ -13,18 +13,19 @@ use super::{
     layer::{CallSettings, Settings},
     problem::STORE_WAIT,
     quota::{Counted, UsedUp},
+    refusal::Refused,
     response::Made,
     route::{Named, path_and_query, route_of},
     service::{BodyOf, HttpResponse},
-    stored::{self, KeptResponse},
-    verdict::{Doubt, InDoubt, Verdict},
+    stored::{self, KeptResponse, Stored},
+    verdict::{Doubt, Verdict},
 };
 use crate::{
     begin::{Begin, How, Replay},
     call::{Call, OnBusy},
     error::{Error, ErrorKind},
     lease::Lease,
-    race::boxed,
+    race::{InPlace, boxed},
     service::lend,
     transaction::Settled,
 };
@@ -35,7 +36,7 @@ use semel_core::{
     key::{Key, PartRef},
     record::Reason,
 };
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 use tower_service::Service;
 
 /// Room for the kept headers of a response, beside its body.
@@ -92,9 +93,10 @@ impl<S> Attempt<S> {
             }
             None => self.call(&settings).begin().await.map_err(Refusal::Error),
         };
-        let lease = match settings.lease_of(begin) {
+        // What is matched on stays in the future while an arm waits: nothing does here.
+        let lease = match lease_of(begin) {
             Ok(lease) => lease,
-            Err(response) => return Ok(response),
+            Err(not_run) => return Ok(settings.told_instead(&self.parts.headers, not_run)),
         };
         settings.run(self, lease).await
     }
@@ -126,6 +128,22 @@ enum Refusal {
     Quota(UsedUp),
 }
 
+/// What became of a call that is not to be run.
+enum NotRun {
+    Begun(Begin),
+    Refused(Refusal),
+}
+
+/// The lease to carry the request out under.
+#[expect(clippy::result_large_err, reason = "it is looked at at once, and goes no further")]
+fn lease_of(begin: Result<Begin, Refusal>) -> Result<Lease, NotRun> {
+    match begin {
+        Ok(Begin::Run(lease)) => Ok(lease),
+        Ok(begun) => Err(NotRun::Begun(begun)),
+        Err(refusal) => Err(NotRun::Refused(refusal)),
+    }
+}
+
 impl Settings {
     fn call(&self, key: Key, fingerprint: Fingerprint) -> Call {
         let CallSettings { wait, lease, retention, body_retention, is_elsewhere, on_lapse, fails_open } =
@@ -155,80 +173,61 @@ impl Settings {
     /// Claims the call, if the caller may have one more.
     async fn begin_within(&self, quota: &Counted, call: Call, caller: CallerId) -> Result<Begin, Refusal> {
         let driver = &self.once.driver;
-        if let Err(used_up) = quota.take(caller, driver.clock.now()) {
-            // What is known already is answered all the same.
-            let (key, _) = call.described().map_err(Refusal::Error)?;
-            let found = driver.look(&key, driver.clock.monotonic() + STORE_WAIT).await;
-            return match found.map_err(Refusal::Error)? {
-                Some(it) if !it.record.is_expired(driver.clock.now()) => {
-                    call.begin().await.map_err(Refusal::Error)
-                }
-                Some(_) | None => Err(Refusal::Quota(used_up)),
-            };
-        }
+        let retention = self.call.retention.unwrap_or(driver.defaults.terms.retention);
+        let taken = match quota.take(caller, driver.clock.now(), retention) {
+            Ok(taken) => taken,
+            Err(used_up) => {
+                // What is known already is answered all the same.
+                let (key, _) = call.described().map_err(Refusal::Error)?;
+                let found = driver.look(&key, driver.clock.monotonic() + STORE_WAIT).await;
+                return match found.map_err(Refusal::Error)? {
+                    Some(it) if !it.record.is_expired(driver.clock.now()) => {
+                        call.begin().await.map_err(Refusal::Error)
+                    }
+                    Some(_) | None => Err(Refusal::Quota(used_up)),
+                };
+            }
+        };
         let begin = call.begin().await;
         if !matches!(&begin, Ok(Begin::Run(lease)) if lease.how() == How::Fresh) {
-            quota.give_back(caller);
+            quota.give_back(caller, taken);
         }
         begin.map_err(Refusal::Error)
     }
 
-    /// The lease to carry the request out under, or what the client is told.
-    #[expect(clippy::result_large_err, reason = "it is looked at at once, and goes no further")]
-    fn lease_of<R: http_body::Body>(
-        &self,
-        begin: Result<Begin, Refusal>,
-    ) -> Result<Lease, Response<Body<R>>> {
-        match begin {
-            Ok(Begin::Run(lease)) => Ok(lease),
-            Ok(begun) => Err(self.not_run(begun)),
-            Err(refusal) => Err(self.told(&refusal)),
-        }
+    /// What a client that sent these headers is told instead of being served.
+    fn told_instead<R: http_body::Body>(&self, sent: &HeaderMap, not_run: NotRun) -> Response<Body<R>> {
+        let refused = match not_run {
+            NotRun::Begun(begin) => match self.not_run(begin) {
+                Ok(kept) => return self.marked(kept.into_replay(), Answered::Replayed),
+                Err(refused) => refused,
+            },
+            NotRun::Refused(Refusal::Error(error)) => Refused::by(&error),
+            NotRun::Refused(Refusal::Quota(UsedUp { wait })) => Refused::for_now(Problem::QUOTA, wait),
+        };
+        self.refused_to(sent, refused)
     }
 
-    fn told<R: http_body::Body>(&self, refusal: &Refusal) -> Response<Body<R>> {
-        match refusal {
-            Refusal::Error(error) => self.told_of(error),
-            Refusal::Quota(UsedUp { wait }) => {
-                self.marked(Problem::QUOTA.response_after(&self.problems, *wait), Answered::Refused)
+    /// What the client gets if there is nothing to be carried out.
+    fn not_run(&self, begin: Begin) -> Result<KeptResponse, Refused> {
+        match begin {
+            Begin::Replay(replay) => stored_of(replay),
+            Begin::Failed(failure) if failure.reason() == Reason::OutcomeUnknown => {
+                Err(Refused::in_doubt(failure.key().clone()))
             }
+            Begin::Busy { until, .. } => {
+                let left = until.since(self.once.driver.clock.now());
+                Err(Refused::for_now(Problem::IN_PROGRESS, left))
+            }
+            Begin::Mismatch { .. } => Err(Problem::MISMATCH.into()),
+            // Nobody but an operator makes such records of requests; and what is to be run is run.
+            Begin::Failed(_) | Begin::Run(_) => Err(Problem::INTERNAL.into()),
         }
     }
 
     /// What the client is told of an error of ours.
     fn told_of<R: http_body::Body>(&self, error: &Error) -> Response<Body<R>> {
-        let problem = match error.kind() {
-            ErrorKind::Store | ErrorKind::Contended => Problem::STORE,
-            // The service was at work when it was stopped: what it had done by then is done.
-            ErrorKind::Lapsed => Problem::INTERRUPTED,
-            ErrorKind::Unconfirmed => Problem::OUTCOME_UNCONFIRMED,
-            _ => return self.refused(Problem::INTERNAL),
-        };
-        self.marked(problem.response_after(&self.problems, STORE_WAIT), Answered::Refused)
-    }
-
-    /// What the client is told if there is nothing to be carried out.
-    fn not_run<R: http_body::Body>(&self, begin: Begin) -> Response<Body<R>> {
-        match begin {
-            Begin::Replay(replay) => match stored_of(replay) {
-                Ok(kept) => self.marked(kept.into_replay(), Answered::Replayed),
-                Err(problem) => self.refused(problem),
-            },
-            Begin::Failed(failure) if failure.reason() == Reason::OutcomeUnknown => {
-                let mut response = self.refused(Problem::OUTCOME_UNKNOWN);
-                if self.marks_answers {
-                    response.extensions_mut().insert(InDoubt(failure.key().clone()));
-                }
-                response
-            }
-            Begin::Busy { until, .. } => {
-                let left = until.since(self.once.driver.clock.now());
-                self.marked(Problem::IN_PROGRESS.response_after(&self.problems, left), Answered::Refused)
-            }
-            Begin::Mismatch { .. } => self.refused(Problem::MISMATCH),
-            // Nobody but an operator makes such records of requests; and what is to be run is run.
-            Begin::Failed(_) | Begin::Run(_) => self.refused(Problem::INTERNAL),
-        }
+        self.refused(Refused::by(error))
     }
 
     /// Calls the service under the lease, and writes what came of it.
@@ -247,40 +246,29 @@ impl Settings {
         let (lent, lender) = lend(lease);
         let is_head = attempt.parts.method == Method::HEAD;
         let kept_open = CallLease::put(lent, self, is_head, &mut attempt.parts.extensions);
-        let work = async {
-            let sorted = self.sorted(call(attempt).await.map(HttpResponse::into_response), is_head);
-            drop(kept_open);
-            self.made(sorted, is_head, &lender).await
+        // It is made where it stays: an answer is large, and would be moved from each future to the next.
+        let mut made = None;
+        let held = {
+            let work = pin!(Some(async {
+                let sorted = self.sorted(call(attempt).await.map(HttpResponse::into_response), is_head);
+                drop(kept_open);
+                self.make(&mut made, sorted, is_head, &lender).await;
+            }));
+            lender.lease().hold_in_span(InPlace::new(work)).await
         };
-        let made = match lender.lease().hold_in_span(work).await {
-            Ok(made) => made,
-            Err(lost) => return Ok(self.told_of(&lost)),
+        if let Err(lost) = held {
+            return Ok(self.told_of(&lost));
+        }
+        let lease = lender.take_back();
+        let stored = match &mut made {
+            Some(Made::Kept { stored, .. }) if !lease.is_in_transaction() => std::mem::take(stored),
+            _ => return boxed(self.end(lease, made.take().expect("it was made"), answered)).await,
         };
-        self.wrote(lender.take_back(), made, answered).await
-    }
-
-    /// Writes what came of a request, and gives what its client is told.
-    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
-    fn wrote<R, E>(
-        &self,
-        lease: Lease,
-        mut made: Made<R, E>,
-        answered: Answered,
-    ) -> impl Future<Output = Result<Response<Body<R>>, E>> + Send + use<'_, R, E>
-    where
-        R: http_body::Body<Data = Bytes, Error: Send> + Send,
-        E: Send,
-    {
-        async move {
-            let stored = match &mut made {
-                Made::Kept { stored, .. } if !lease.is_in_transaction() => std::mem::take(stored),
-                _ => return boxed(self.end(lease, made, answered)).await,
-            };
-            let completed = lease.complete_encoded(stored).await;
-            match (made, completed) {
-                (_, Err(error)) => Ok(self.told_of(&error)),
-                (made, Ok(())) => made.into_answer().map(|response| self.marked(response, answered)),
+        match lease.complete_encoded(stored).await {
+            Ok(()) => {
+                made.expect("it was made").into_answer().map(|response| self.marked(response, answered))
             }
+            Err(error) => Ok(self.told_of(&error)),
         }
     }
 
@@ -306,7 +294,7 @@ impl Settings {
                     }
                 };
                 let marked = response.map(|it| self.marked(it, answered));
-                return Ok(marked.unwrap_or_else(|problem| self.refused(problem)));
+                return Ok(marked.unwrap_or_else(|refused| self.refused(refused)));
             }
         };
         // If one of these is not written, the lease lapses; what the service said is what it said.
@@ -351,10 +339,14 @@ fn answered(how: How) -> Answered {
 }
 
 /// The stored response, or why there is none to give.
-fn stored_of(replay: Replay) -> Result<KeptResponse, Problem> {
+fn stored_of(replay: Replay) -> Result<KeptResponse, Refused> {
     let bytes = replay.into_bytes().map_err(|error| match error.kind() {
         ErrorKind::Expired | ErrorKind::NotKept => Problem::RESPONSE_NOT_RETAINED,
         _ => Problem::INTERNAL,
     })?;
-    stored::decode(&bytes).ok_or(Problem::RESPONSE_NOT_RETAINED)
+    match stored::decode(&bytes) {
+        Some(Stored::Kept(kept)) => Ok(kept),
+        Some(Stored::NotKept { unkept, .. }) => Err(Refused::not_retained(unkept)),
+        None => Err(Problem::RESPONSE_NOT_RETAINED.into()),
+    }
 }

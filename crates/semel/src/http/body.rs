@@ -28,19 +28,27 @@ pin_project! {
     where
         B: http_body::Body,
     {
-        // What goes first: as it was gathered, and a frame that was read too many.
-        ahead: [Bytes; 2],
+        // What goes first.
+        ahead: Bytes,
         #[pin]
         passed: Option<B>,
-        // The rest of a body of which some was read.
-        rest: Option<Pin<Box<B>>>,
-        last: Option<Last<B::Error>>,
+        // What goes after it: few bodies have that, and all are moved.
+        behind: Option<Box<Behind<B>>>,
     }
+}
+
+/// What follows bytes that were read.
+struct Behind<B: http_body::Body> {
+    /// A frame that was read too many.
+    piece: Bytes,
+    /// The rest of a body of which some was read.
+    rest: Option<Pin<Box<B>>>,
+    last: Option<Last<B::Error>>,
 }
 
 /// What ends a body that was read.
 enum Last<E> {
-    Trailers(Box<HeaderMap>),
+    Trailers(HeaderMap),
     Error(E),
 }
 
@@ -53,18 +61,20 @@ pub(super) struct Partly<B: http_body::Body> {
 impl<B: http_body::Body> Body<B> {
     /// The body as it is.
     pub const fn pass(body: B) -> Self {
-        Self { ahead: [Bytes::new(), Bytes::new()], passed: Some(body), rest: None, last: None }
+        Self { ahead: Bytes::new(), passed: Some(body), behind: None }
     }
 
     /// Nothing.
     pub const fn empty() -> Self {
-        Self { ahead: [Bytes::new(), Bytes::new()], passed: None, rest: None, last: None }
+        Self { ahead: Bytes::new(), passed: None, behind: None }
     }
 
     /// Bytes, and the trailers after them.
     pub fn whole(bytes: Bytes, trailers: Option<HeaderMap>) -> Self {
-        let last = trailers.map(|it| Last::Trailers(Box::new(it)));
-        Self { ahead: [bytes, Bytes::new()], last, ..Self::empty() }
+        let behind = trailers.map(|trailers| {
+            Box::new(Behind { piece: Bytes::new(), rest: None, last: Some(Last::Trailers(trailers)) })
+        });
+        Self { ahead: bytes, passed: None, behind }
     }
 
     /// The body as it came, if nothing of it was read.
@@ -83,23 +93,38 @@ impl<B: http_body::Body> Body<B> {
 
     /// What was read, and then the rest.
     pub(super) fn partly(partly: Partly<B>) -> Self {
-        let Partly { ahead, rest } = partly;
-        match rest {
-            Ok(rest) => Self { ahead, rest: Some(rest), ..Self::empty() },
-            Err(error) => Self { ahead, last: Some(Last::Error(error)), ..Self::empty() },
-        }
+        let Partly { ahead: [ahead, piece], rest } = partly;
+        let (rest, last) = match rest {
+            Ok(rest) => (Some(rest), None),
+            Err(error) => (None, Some(Last::Error(error))),
+        };
+        Self { ahead, passed: None, behind: Some(Box::new(Behind { piece, rest, last })) }
     }
 }
 
 impl<B: http_body::Body> Body<B> {
     /// What was gathered of it.
     pub(super) const fn gathered(&self) -> &Bytes {
-        &self.ahead[0]
+        &self.ahead
     }
 
     /// Whether nothing of it has to be read any more.
-    pub(super) const fn is_whole(&self) -> bool {
-        self.passed.is_none() && self.rest.is_none()
+    pub(super) fn is_whole(&self) -> bool {
+        self.unread().is_none()
+    }
+
+    /// What has to be read yet.
+    fn unread(&self) -> Option<&B> {
+        self.passed.as_ref().or_else(|| self.behind.as_ref()?.rest.as_deref())
+    }
+
+    /// How many bytes of it were read.
+    fn read_bytes(&self) -> usize {
+        self.ahead.len() + self.behind.as_ref().map_or(0, |it| it.piece.len())
+    }
+
+    fn last(&self) -> Option<&Last<B::Error>> {
+        self.behind.as_ref()?.last.as_ref()
     }
 }
 
@@ -126,44 +151,48 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
-        if let Some(ahead) = this.ahead.iter_mut().find(|it| !it.is_empty()) {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(ahead)))));
+        if !this.ahead.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(this.ahead)))));
         }
-        let inner = this.passed.as_pin_mut().or(this.rest.as_mut().map(Pin::as_mut));
-        if let Some(inner) = inner {
-            return inner.poll_frame(context);
+        if let Some(passed) = this.passed.as_pin_mut() {
+            return passed.poll_frame(context);
         }
-        Poll::Ready(this.last.take().map(|it| match it {
-            Last::Trailers(trailers) => Ok(Frame::trailers(*trailers)),
+        let Some(Behind { piece, rest, last }) = this.behind.as_deref_mut() else { return Poll::Ready(None) };
+        if !piece.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(piece)))));
+        }
+        if let Some(rest) = rest {
+            return rest.as_mut().poll_frame(context);
+        }
+        Poll::Ready(last.take().map(|it| match it {
+            Last::Trailers(trailers) => Ok(Frame::trailers(trailers)),
             Last::Error(error) => Err(error),
         }))
     }
 
     fn is_end_stream(&self) -> bool {
-        let inner = self.passed.as_ref().or(self.rest.as_deref());
-        self.ahead.iter().all(Bytes::is_empty)
-            && self.last.is_none()
-            && inner.is_none_or(http_body::Body::is_end_stream)
+        self.read_bytes() == 0
+            && self.last().is_none()
+            && self.unread().is_none_or(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let ahead = self.ahead.iter().map(|it| it.len() as u64).sum();
-        let inner = self.passed.as_ref().or(self.rest.as_deref());
-        match (inner, &self.last) {
+        let read = self.read_bytes() as u64;
+        match (self.unread(), self.last()) {
             (Some(inner), _) => {
                 let hint = inner.size_hint();
                 let mut whole = SizeHint::new();
-                whole.set_lower(hint.lower().saturating_add(ahead));
-                if let Some(upper) = hint.upper().and_then(|it| it.checked_add(ahead)) {
+                whole.set_lower(hint.lower().saturating_add(read));
+                if let Some(upper) = hint.upper().and_then(|it| it.checked_add(read)) {
                     whole.set_upper(upper);
                 }
                 whole
             }
-            (None, None) => SizeHint::with_exact(ahead),
+            (None, None) => SizeHint::with_exact(read),
             // A length would be sent ahead of the body, and leave no room for trailers, or promise what is not there.
             (None, Some(_)) => {
                 let mut hint = SizeHint::new();
-                hint.set_lower(ahead);
+                hint.set_lower(read);
                 hint
             }
         }

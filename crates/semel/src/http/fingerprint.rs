@@ -3,13 +3,17 @@
 //! 1. It is taken over the method, the route, the path with its query, the chosen headers with all their values, and the
 //!    body: each with its length, so that nothing can be moved from one into the other.
 //! 2. A body whose type says JSON, and that is JSON, is compared as JSON: the order of members and the space between
-//!    tokens do not matter. Any other body is compared byte for byte, and is not copied for that.
+//!    tokens do not matter. Any other body is compared byte for byte.
+//! 3. No body is copied for that but a small one of JSON.
 //!
 //! Trailers and all other headers are not compared: they do not say what is asked for, and clients change them
 //! between tries.
 
 use ::http::{HeaderMap, HeaderName, header::CONTENT_TYPE};
-use semel_core::{fingerprint::Fingerprint, sabotage};
+use semel_core::{
+    fingerprint::{Fingerprint, json_room},
+    sabotage,
+};
 
 /// Room for what is compared of most heads.
 const HEAD_BYTES: usize = 128;
@@ -26,8 +30,8 @@ pub(crate) struct Asked<'a> {
 pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8]) -> Fingerprint {
     let body = if sabotage::is_on("http_body_not_in_fingerprint") { &[] } else { body };
     let json = if is_json(asked.headers) { Some(body) } else { None };
-    // With room for a JSON text, and to put the members of a small one in order.
-    let room = json.map_or(0, |it| it.len() + it.len().min(HEAD_BYTES));
+    // With room for a JSON text, and to put the members of a small one in order; a large one needs none.
+    let room = json.map_or(0, |it| json_room(it).min(it.len() + HEAD_BYTES));
     let mut head = Vec::with_capacity(HEAD_BYTES + room);
     for part in [asked.method, asked.route, asked.path_and_query] {
         put(&mut head, part.as_bytes());

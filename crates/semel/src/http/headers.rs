@@ -86,7 +86,7 @@ pub(crate) struct Kept(Vec<HeaderName>);
 impl Kept {
     /// Those of the list that may be.
     pub(crate) fn new(names: impl IntoIterator<Item = HeaderName>) -> Self {
-        let mut names: Vec<_> = names.into_iter().filter(may_be_kept).collect();
+        let mut names: Vec<_> = names.into_iter().filter(is_replayable).collect();
         names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
         names.dedup();
         Self(names)
@@ -115,10 +115,18 @@ impl Kept {
 
 /// The trailers that are kept: all that may be.
 pub(super) fn kept_trailers(trailers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-    trailers.iter().filter(|(name, _)| may_be_kept(name))
+    trailers.iter().filter(|(name, _)| is_replayable(name))
 }
 
-fn may_be_kept(name: &HeaderName) -> bool {
+/// Whether a header of a response may be replayed. What belongs to one connection, to one client or to one moment never is,
+/// nor what only Semel says, whatever [`replay_headers`](super::IdempotencyLayer::replay_headers) lists.
+///
+/// ```
+/// use semel::http::is_replayable;
+/// assert!(is_replayable(&http::header::LOCATION));
+/// assert!(!is_replayable(&http::header::SET_COOKIE));
+/// ```
+pub fn is_replayable(name: &HeaderName) -> bool {
     !NEVER.contains(name) && !is_own(name)
 }
 

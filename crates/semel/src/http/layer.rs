@@ -254,21 +254,20 @@ impl IdempotencyLayer {
         self.with(|it| it.call.lease = Some(lease))
     }
 
-    /// How long it is remembered that a request was carried out; as the `Once` says unless set.
+    /// How long it is remembered that a request was carried out, and its response kept, unless
+    /// [`body_retention`](Self::body_retention) is set, too; as the `Once` says unless set.
     pub fn retention(self, retention: Duration) -> Self {
         self.with(|it| it.call.retention = Some(retention))
     }
 
-    /// How long a response is kept; as the `Once` says unless set, and never longer than the request is remembered.
+    /// How long a response is kept; as long as the request is remembered if only [`retention`](Self::retention) is set, as the
+    /// `Once` says if neither is, and never longer than the request is remembered.
     pub fn body_retention(self, retention: Duration) -> Self {
         self.with(|it| it.call.body_retention = Some(retention))
     }
 
-    /// How many new keys each caller may use on this node; any number unless set.
-    ///
-    /// # Panics
-    ///
-    /// If its time is less than a millisecond.
+    /// How many keys of each caller are remembered by this node; any number unless set. A layer that is reached by callers whom
+    /// nobody knows should have one, [`Quota::live`]: each key takes up room for as long as it is remembered.
     pub fn quota(self, quota: Quota) -> Self {
         self.with(|it| it.quota = Some(Arc::new(Counted::new(quota))))
     }
@@ -279,7 +278,8 @@ impl IdempotencyLayer {
     }
 
     /// Puts how each request with a key was answered among the extensions of its response:
-    /// [`Answered`](super::Answered), and [`InDoubt`](super::InDoubt) where its outcome is unknown. For access logs.
+    /// [`Answered`](super::Answered), with [`InDoubt`](super::InDoubt) where its outcome is unknown, and
+    /// [`NotRetained`](super::NotRetained) where its response is not kept. For access logs.
     pub fn mark_answers(self) -> Self {
         self.with(|it| it.marks_answers = true)
     }

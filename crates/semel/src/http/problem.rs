@@ -11,8 +11,9 @@ use ::http::{
 use bytes::Bytes;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// Longest time that a client is told to wait for, in seconds.
-pub const RETRY_AFTER_SECS_MAX: u64 = 60;
+/// Longest time that a client is told to wait for, in seconds: a week, so that who is told of a lease, or of a quota whose keys are
+/// remembered for so long, is not sent on an errand that must fail.
+pub const RETRY_AFTER_SECS_MAX: u64 = 7 * 24 * 3_600;
 
 /// How long a client is told to wait when the store cannot be reached.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(5);
@@ -50,6 +51,12 @@ impl Problem {
         Self { status: status.as_u16(), slug, title, detail }
     }
 
+    /// The same problem, of which something else is to be told.
+    #[must_use]
+    pub const fn with_detail(self, detail: &'static str) -> Self {
+        Self { detail, ..self }
+    }
+
     /// What the client sees.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -75,6 +82,14 @@ impl Problem {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let (address, title, detail) = (quoted(&base.address(self)), quoted(self.title), quoted(self.detail));
         format!(r#"{{"type":{address},"title":{title},"status":{},"detail":{detail}}}"#, self.status).into()
+    }
+
+    /// As a body that tells how large a response was, in bytes.
+    pub(super) fn json_with_size(&self, base: &ProblemBase, size: u64) -> Bytes {
+        let mut json = Vec::from(self.json(base));
+        json.pop();
+        json.extend_from_slice(format!(r#","size":{size}}}"#).as_bytes());
+        json.into()
     }
 
     /// As a response.
@@ -161,7 +176,8 @@ mod tests {
         check(1, 1);
         check(1_000, 1);
         check(1_001, 2);
-        check(59_001, RETRY_AFTER_SECS_MAX);
+        check(604_798_001, 604_799);
+        check(604_799_001, RETRY_AFTER_SECS_MAX);
         check(u64::MAX, RETRY_AFTER_SECS_MAX);
     }
 

@@ -5,7 +5,8 @@
 //! also in the crate's source, as `src/http/problems/*.md`, for those who want to put them elsewhere.
 //!
 //! Every problem is `application/problem+json` (RFC 9457) with the members `type`, `title`, `status` and `detail`. The texts
-//! are fixed: nothing of a request is echoed. Programs branch on `type` or `status`, people read the rest.
+//! are fixed: nothing of a request is echoed. Programs branch on `type` or `status`, people read the rest. Who speaks gRPC gets a
+//! `grpc-status` by what is to be done about it, and a `grpc-message` that ends with the address of the page.
 
 use super::Problem;
 use ::http::StatusCode;
@@ -77,7 +78,7 @@ problems! {
         "This `Idempotency-Key` was used before, with another request. Use a new key for each operation.";
     quota QUOTA TOO_MANY_REQUESTS "quota":
         "Too many new keys",
-        "This caller has used more new `Idempotency-Key`s than it may in this time. Send the request again later, with the same key.";
+        "This caller has as many `Idempotency-Key`s on record as it may. Send the request again later, with the same key.";
     internal INTERNAL INTERNAL_SERVER_ERROR "internal":
         "The request was not answered",
         "The service has failed to answer. Send the request again later, with the same key.";
@@ -151,7 +152,11 @@ mod tests {
             let example = page.rsplit_once("\n\n{").expect("the example has a body").1;
             let example = format!("{{{}", example.split_once("```").expect("the example ends").0);
             let example: serde_json::Value = serde_json::from_str(&example).expect("the example is JSON");
-            let body = problem.json(&ProblemBase::default());
+            let base = ProblemBase::default();
+            let body = match *problem {
+                Problem::RESPONSE_NOT_RETAINED => problem.json_with_size(&base, 1_048_576),
+                _ => problem.json(&base),
+            };
             assert_eq!(example, serde_json::from_slice::<serde_json::Value>(&body).unwrap());
         }
     }

@@ -14,8 +14,8 @@ use super::{
     layer::Settings,
     lent::InTransaction,
     problem::Told,
-    stored::{self, NotKept},
-    verdict::{Verdict, is_retryable_body, is_stream, verdict},
+    stored::{self, Unkept, UnkeptReason},
+    verdict::{NotRetained, Verdict, is_retryable_body, is_stream, verdict},
 };
 use crate::{
     codec::Encoded,
@@ -78,12 +78,13 @@ impl<R: http_body::Body, E> Made<R, E> {
 impl Settings {
     /// Reads an answer, as far as it has to be.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
-    pub(super) fn made<'a, R, E>(
+    pub(super) fn make<'a, R, E>(
         &'a self,
+        made: &'a mut Option<Made<R, E>>,
         mut sorted: Sorted<'a, R, E>,
         is_head: bool,
         lender: &'a Lender,
-    ) -> impl Future<Output = Made<R, E>> + Send + use<'a, R, E>
+    ) -> impl Future<Output = ()> + Send + use<'a, R, E>
     where
         R: http_body::Body<Data = Bytes, Error: Send> + Send,
         E: Send,
@@ -93,8 +94,10 @@ impl Settings {
                 Sorted::Passes(_) => None,
                 Sorted::Kept { reading, .. } => reading.await,
             };
-            let made = self.kept(sorted, ended, is_head);
-            if lender.is_back() { made } else { boxed(self.taken_back(made, lender)).await }
+            let made = made.insert(self.kept(sorted, ended, is_head));
+            if !lender.is_back() {
+                boxed(self.taken_back(made, lender)).await;
+            }
         }
     }
 
@@ -117,11 +120,22 @@ impl Settings {
             let response = Response::from_parts(parts, body);
             return Made::Ended { response, verdict: Verdict::Released };
         }
-        let response = Response::from_parts(parts, body);
-        if sabotage::is_on("http_oversized_reruns") && !response.body().is_whole() {
+        if body.is_whole() {
+            return Made::Kept { response: Response::from_parts(parts, body), stored };
+        }
+        let response = self.not_retained(Response::from_parts(parts, body));
+        if sabotage::is_on("http_oversized_reruns") {
             return Made::Ended { response, verdict: Verdict::Released };
         }
         Made::Kept { response, stored }
+    }
+
+    /// A response that cannot be replayed, and says so if it was asked for.
+    fn not_retained<B>(&self, mut response: Response<B>) -> Response<B> {
+        if self.marks_answers {
+            response.extensions_mut().insert(NotRetained);
+        }
+        response
     }
 
     /// Decides by the head of an answer whether its body has to be read.
@@ -151,8 +165,10 @@ impl Settings {
         let body_decides = !self.stores_errors && parts.extensions.get::<Verdict>().is_none();
         match verdict(&mut parts, self.stores_errors) {
             Verdict::Kept if is_stream(&parts) => {
-                let stored = stored::encode_not_kept(parts.status, NotKept::Stream);
-                Sorted::Passes(Made::Kept { response: passed(parts, body), stored })
+                let size = size_of(&parts, 0, Some(&body));
+                let unkept = Unkept::new(UnkeptReason::Stream, [&[], &[]], size);
+                let stored = stored::encode_not_kept(parts.status, &unkept);
+                Sorted::Passes(Made::Kept { response: self.not_retained(passed(parts, body)), stored })
             }
             Verdict::Kept => Sorted::Kept { parts, reading: self.reading(body), body_decides },
             verdict @ (Verdict::Released | Verdict::Lost | Verdict::Unknown) => {
@@ -196,15 +212,18 @@ impl Settings {
                 let stored = stored::encode(parts, &self.kept, is_head, &bytes, trailers.as_ref());
                 return (Body::whole(bytes, trailers), stored);
             }
-            Some(Ended::Over(piece)) => ([bytes, piece], Ok(body), NotKept::TooLong),
-            Some(Ended::Broken(error)) => ([bytes, Bytes::new()], Err(error), NotKept::Broken),
-            None => ([bytes, Bytes::new()], Ok(body), NotKept::Stream),
+            Some(Ended::Over(piece)) => ([bytes, piece], Ok(body), UnkeptReason::TooLong),
+            Some(Ended::Broken(error)) => ([bytes, Bytes::new()], Err(error), UnkeptReason::Broken),
+            None => ([bytes, Bytes::new()], Ok(body), UnkeptReason::Stream),
         };
-        (Body::partly(Partly { ahead, rest }), stored::encode_not_kept(parts.status, why))
+        let read = ahead.each_ref().map(|it| &it[..]);
+        let size = size_of(parts, read[0].len() + read[1].len(), rest.as_deref().ok());
+        let unkept = Unkept::new(why, read, size);
+        (Body::partly(Partly { ahead, rest }), stored::encode_not_kept(parts.status, &unkept))
     }
 
     /// Waits for whoever took the lease elsewhere.
-    async fn taken_back<R: http_body::Body, E>(&self, mut made: Made<R, E>, lender: &Lender) -> Made<R, E> {
+    async fn taken_back<R: http_body::Body, E>(&self, made: &mut Made<R, E>, lender: &Lender) {
         let clock = &*self.once.driver.clock;
         let in_time = within_time(clock, self.response_wait, lender.returned()).await;
         if let (None, Some(response)) = (in_time, made.open_ended()) {
@@ -212,6 +231,12 @@ impl Settings {
             *response = Problem::INTERNAL.response(&self.problems);
         }
         lender.returned().await;
-        made
     }
+}
+
+/// How large a body is of which so much was read, if it says so itself, or its head does.
+fn size_of<R: http_body::Body>(parts: &Parts, read: usize, rest: Option<&R>) -> Option<u64> {
+    let left = rest.and_then(|it| it.size_hint().exact());
+    let announced = || parts.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    left.and_then(|it| it.checked_add(read as u64)).or_else(announced)
 }

@@ -12,8 +12,8 @@ use super::{
     headers::strip_own,
     key::key_of,
     layer::Settings,
-    problem::{BodyRefused, challenge},
-    unfinished::Unfinished,
+    problem::BodyRefused,
+    unfinished::{Panicked, Unfinished},
 };
 use crate::{handler_error::BoxError, service::take_ready};
 use ::http::{HeaderMap, Request, Response, header::CONTENT_LENGTH, request::Parts};
@@ -73,7 +73,7 @@ where
                 let future = self.inner.call(Request::from_parts(parts, Body::pass(body)));
                 State::Passed { future }
             }
-            Admission::Refuse(problem) => State::Refused { problem },
+            Admission::Refuse(problem) => State::refused(self.settings.refused_to(&parts.headers, problem)),
             Admission::Protect(admitted) => {
                 let service = take_ready(&mut self.inner);
                 let attempt = Attempt { service, parts, admitted, body: Bytes::new(), trailers: None };
@@ -143,11 +143,17 @@ pin_project! {
         // The inner service answers.
         Passed { #[pin] future: F },
         // Nobody is asked.
-        Refused { problem: Problem },
+        Refused { response: Option<Box<Response<Body<R>>>> },
         // The request's body is read. Who hangs up now has asked for nothing.
         Reading { #[pin] body: B, buffer: Buffer, attempt: Option<Box<Attempt<S>>> },
         // It is being carried out, and will be.
         Working { #[pin] work: Unfinished<Result<Response<Body<R>>, E>> },
+    }
+}
+
+impl<S, B, R: http_body::Body, F, E> State<S, B, R, F, E> {
+    fn refused(response: Response<Body<R>>) -> Self {
+        Self::Refused { response: Some(Box::new(response)) }
     }
 }
 
@@ -173,8 +179,8 @@ where
                     let body = said.map_or_else(|| Body::pass(body), Body::from);
                     return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
-                StateProjection::Refused { problem } => {
-                    return Poll::Ready(Ok(this.settings.refused(*problem)));
+                StateProjection::Refused { response } => {
+                    return Poll::Ready(Ok(*response.take().expect("it is given once")));
                 }
                 StateProjection::Reading { body, buffer, attempt } => {
                     let ended = ready!(buffer.poll(body, context));
@@ -186,14 +192,24 @@ where
                             let work = attempt.run(Arc::clone(this.settings));
                             State::Working { work: Unfinished::new(work, &this.settings.works) }
                         }
-                        Ended::Over(_) => State::Refused { problem: Problem::REQUEST_TOO_LARGE },
-                        Ended::Broken(error) => State::Refused { problem: told_by(&error) },
+                        Ended::Over(_) => {
+                            let sent = &attempt.parts.headers;
+                            State::refused(this.settings.refused_to(sent, Problem::REQUEST_TOO_LARGE))
+                        }
+                        Ended::Broken(error) => {
+                            let sent = &attempt.parts.headers;
+                            State::refused(this.settings.refused_to(sent, told_by(&error)))
+                        }
                     }
                 }
                 StateProjection::Working { work } => {
-                    let ended = ready!(work.poll(context));
-                    let panicked = |_| Ok(this.settings.refused(Problem::INTERNAL));
-                    return Poll::Ready(ended.unwrap_or_else(panicked));
+                    return match work.poll(context) {
+                        Poll::Ready(Ok(ended)) => Poll::Ready(ended),
+                        Poll::Ready(Err(Panicked)) => {
+                            Poll::Ready(Ok(this.settings.refused(Problem::INTERNAL)))
+                        }
+                        Poll::Pending => Poll::Pending,
+                    };
                 }
             };
             this.state.set(next);
@@ -202,13 +218,6 @@ where
 }
 
 impl Settings {
-    /// A problem, marked as what it is.
-    pub(super) fn refused<R: http_body::Body>(&self, problem: Problem) -> Response<Body<R>> {
-        let mut response = problem.response(&self.problems);
-        challenge(problem, &self.caller, response.headers_mut());
-        self.marked(response, Answered::Refused)
-    }
-
     /// Marks how a request was answered, if that was asked for.
     pub(super) fn marked<R>(&self, mut response: Response<R>, answered: Answered) -> Response<R> {
         if self.marks_answers {

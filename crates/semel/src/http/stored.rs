@@ -3,35 +3,92 @@
 //! 1. A version, whether the response was kept, its status, its kept headers, its trailers, and last its body, which is
 //!    then read back without being copied. Lengths are LEB128.
 //! 2. Values are bytes: what came in goes out, whatever it was.
-//! 3. Of a response that was not kept, the status and the reason are.
-//! 4. What cannot be read is told from what can; it is never guessed at.
+//! 3. Of a response that was not kept, the status and the reason are, and what was known of its body when it was recorded: how
+//!    large it would be, if somebody said so; how much of it had been read, and the digest of that. It is recorded before its
+//!    client sees anything of it, so more cannot be known: a stream's size is known when it has passed, and by then the process
+//!    that knows it may be gone.
+//! 4. What cannot be read is told from what can; it is never guessed at. What an earlier version wrote of a response that was not
+//!    kept ends with the reason.
 
 use super::{
     IDEMPOTENCY_REPLAYED,
     headers::{Kept, kept_trailers},
 };
-use crate::{
-    codec::{Encoded, encoded},
-    http::Body,
-};
+use crate::{codec::Encoded, http::Body};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header::TRAILER, response::Parts};
 use bytes::Bytes;
+use semel_core::sabotage;
+use sha2::{Digest, Sha256};
 
 const VERSION: u8 = 1;
 const KEPT: u8 = 0;
 const NOT_KEPT: u8 = 1;
 /// Room for the head of most responses.
 const HEAD_BYTES: usize = 128;
+/// Room for what is stored of a response that was not kept.
+const NOT_KEPT_BYTES: usize = 64;
+
+/// Most bytes of a response that was not kept that are hashed: a body may come in one piece of any size.
+pub const DIGEST_BYTES_MAX: usize = 1024 * 1024;
 
 /// Why a response was not kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NotKept {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum UnkeptReason {
     /// Longer than the limit.
     TooLong = 1,
     /// A stream, or one that did not end in time.
     Stream = 2,
     /// Its body failed.
     Broken = 3,
+}
+
+impl UnkeptReason {
+    /// As written in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TooLong => "too_long",
+            Self::Stream => "stream",
+            Self::Broken => "broken",
+        }
+    }
+
+    fn of(byte: u8) -> Option<Self> {
+        [Self::TooLong, Self::Stream, Self::Broken].into_iter().find(|it| *it as u8 == byte)
+    }
+}
+
+/// What is known of the body of a response that was not kept: as much as was known before its client saw anything of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Unkept {
+    /// Why it was not kept.
+    pub reason: UnkeptReason,
+    /// How many bytes it has, if that was announced, or all of it was there.
+    pub size: Option<u64>,
+    /// How many bytes were hashed: what had been read by then, and at most [`DIGEST_BYTES_MAX`].
+    pub read: u64,
+    /// SHA-256 of these, which is that of the body if `read` is `size`; none if nothing had been read.
+    pub digest: Option<[u8; 32]>,
+}
+
+impl Unkept {
+    /// Of a body of which these pieces were read, and of which so much is said to be.
+    pub(super) fn new(reason: UnkeptReason, read: [&[u8]; 2], size: Option<u64>) -> Self {
+        if sabotage::is_on("http_unkept_is_unknown") {
+            return Self { reason, size: None, read: 0, digest: None };
+        }
+        let mut hash = Sha256::new();
+        let mut left = DIGEST_BYTES_MAX;
+        for piece in read {
+            let piece = &piece[..piece.len().min(left)];
+            hash.update(piece);
+            left -= piece.len();
+        }
+        let read = DIGEST_BYTES_MAX - left;
+        let digest = (read > 0).then(|| hash.finalize().into());
+        Self { reason, size, read: read as u64, digest }
+    }
 }
 
 /// A response that was kept.
@@ -63,22 +120,41 @@ pub(super) fn encode(
 }
 
 /// A response that is not.
-pub(super) fn encode_not_kept(status: StatusCode, why: NotKept) -> Encoded {
+pub(super) fn encode_not_kept(status: StatusCode, unkept: &Unkept) -> Encoded {
     let [high, low] = status.as_u16().to_be_bytes();
-    encoded(&[VERSION, NOT_KEPT, high, low, why as u8])
+    Encoded::with_capacity(NOT_KEPT_BYTES).then(|out| {
+        out.extend_from_slice(&[VERSION, NOT_KEPT, high, low, unkept.reason as u8]);
+        // One more than it is, so that none is told from nothing.
+        put_number(out, unkept.size.map_or(0, |it| it.saturating_add(1)));
+        put_number(out, unkept.read);
+        out.extend_from_slice(unkept.digest.as_ref().map_or(&[], |it| it));
+    })
 }
 
-/// The stored response; `None` if it was not kept, or not written by this module.
-pub(super) fn decode(stored: &Bytes) -> Option<KeptResponse> {
+/// What is stored of a response.
+pub(super) enum Stored {
+    Kept(KeptResponse),
+    NotKept { status: StatusCode, unkept: Unkept },
+}
+
+/// What is stored; `None` if it was not written by this module.
+pub(super) fn decode(stored: &Bytes) -> Option<Stored> {
     let mut reader = Reader { rest: stored };
-    if reader.byte()? != VERSION || reader.byte()? != KEPT {
+    let (version, kind) = (reader.byte()?, reader.byte()?);
+    if version != VERSION {
         return None;
     }
     let status = StatusCode::from_u16(u16::from_be_bytes([reader.byte()?, reader.byte()?])).ok()?;
-    let headers = reader.lines()?;
-    let trailers = Some(reader.lines()?).filter(|it| !it.is_empty());
-    let at = stored.len() - reader.rest.len();
-    Some(KeptResponse { status, headers, body: stored.slice(at..), trailers })
+    match kind {
+        KEPT => {
+            let headers = reader.lines()?;
+            let trailers = Some(reader.lines()?).filter(|it| !it.is_empty());
+            let at = stored.len() - reader.rest.len();
+            Some(Stored::Kept(KeptResponse { status, headers, body: stored.slice(at..), trailers }))
+        }
+        NOT_KEPT => Some(Stored::NotKept { status, unkept: reader.unkept()? }),
+        _ => None,
+    }
 }
 
 impl KeptResponse {
@@ -174,6 +250,17 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
+    fn unkept(&mut self) -> Option<Unkept> {
+        let reason = UnkeptReason::of(self.byte()?)?;
+        // By an earlier version.
+        if self.rest.is_empty() {
+            return Some(Unkept { reason, size: None, read: 0, digest: None });
+        }
+        let (size, read) = (self.number()?.checked_sub(1), self.number()?);
+        let digest = if read > 0 { Some(self.rest.try_into().ok()?) } else { None };
+        Some(Unkept { reason, size, read, digest })
+    }
+
     fn lines(&mut self) -> Option<HeaderMap> {
         let count = self.number()?;
         let mut lines = HeaderMap::new();
@@ -247,13 +334,63 @@ mod tests {
             "626f6479"  // body
         );
         assert_eq!(hex(stored.content()), golden);
-        let kept = decode(&bytes(&stored)).unwrap();
+        let kept = kept(&bytes(&stored)).unwrap();
         assert_eq!((kept.status.as_u16(), &kept.body[..]), (201, &b"body"[..]));
         assert_eq!(kept.headers.get_all("link").iter().count(), 2);
         assert_eq!(kept.trailers, Some(trailers));
-        assert_eq!(hex(encode_not_kept(StatusCode::OK, NotKept::TooLong).content()), "010100c801");
-        assert_eq!(hex(encode_not_kept(StatusCode::OK, NotKept::Stream).content()), "010100c802");
-        assert_eq!(hex(encode_not_kept(StatusCode::OK, NotKept::Broken).content()), "010100c803");
+    }
+
+    const DIGEST: [u8; 32] = [0xab; 32];
+
+    /// What was stored of a response that was not kept, as it was and as it is.
+    #[test]
+    fn what_is_known_of_a_response_that_was_not_kept_is_as_it_always_was() {
+        let check = |golden: &str, reason, size, read: u64| {
+            let digest = (read > 0).then_some(DIGEST);
+            let unkept = Unkept { reason, size, read, digest };
+            let stored = encode_not_kept(StatusCode::OK, &unkept);
+            assert_eq!(hex(stored.content()), golden);
+            assert_eq!(not_kept(stored.content()), Some((200, unkept)));
+        };
+        let digest = "ab".repeat(32);
+        check(&format!("010100c801c1840705{digest}"), UnkeptReason::TooLong, Some(115_264), 5);
+        check(&format!("010100c8030080808040{digest}"), UnkeptReason::Broken, None, 1 << 27);
+        check("010100c8020000", UnkeptReason::Stream, None, 0);
+        check("010100c8020100", UnkeptReason::Stream, Some(0), 0);
+        for (code, reason) in
+            [(1, UnkeptReason::TooLong), (2, UnkeptReason::Stream), (3, UnkeptReason::Broken)]
+        {
+            let nothing = Unkept { reason, size: None, read: 0, digest: None };
+            assert_eq!(not_kept(&[1, 1, 0, 200, code]), Some((200, nothing)), "by an earlier version");
+        }
+        assert_eq!(not_kept(&[1, 1, 0, 200, 4]), None, "a reason of a later version");
+        assert_eq!(not_kept(&[1, 1, 0, 200, 1, 0, 5, 0xab]), None, "cut short");
+    }
+
+    #[test]
+    fn no_more_of_a_body_is_hashed_than_the_limit() {
+        let long = vec![7; DIGEST_BYTES_MAX];
+        let digest = |it: &[u8]| Some(Sha256::digest(it).into());
+        let of = |pieces| Unkept::new(UnkeptReason::TooLong, pieces, None);
+        let read = of([b"ab", b"c"]);
+        assert_eq!((read.read, read.digest), (3, digest(b"abc")));
+        let read = of([&long, &long]);
+        assert_eq!((read.read, read.digest), (DIGEST_BYTES_MAX as u64, digest(&long)));
+        assert_eq!(of([b"", b""]).digest, None);
+    }
+
+    fn kept(stored: &Bytes) -> Option<KeptResponse> {
+        match decode(stored)? {
+            Stored::Kept(kept) => Some(kept),
+            Stored::NotKept { .. } => None,
+        }
+    }
+
+    fn not_kept(stored: &[u8]) -> Option<(u16, Unkept)> {
+        match decode(&Bytes::copy_from_slice(stored))? {
+            Stored::NotKept { status, unkept } => Some((status.as_u16(), unkept)),
+            Stored::Kept(_) => None,
+        }
     }
 
     #[test]
@@ -266,7 +403,6 @@ mod tests {
             assert!(decode(&Bytes::copy_from_slice(&stored[..length])).is_none(), "{length}");
         }
         assert!(decode(&Bytes::from_static(b"\x02\x00\x00\xc8\x00\x00")).is_none(), "a later version");
-        assert!(decode(&bytes(&encode_not_kept(StatusCode::OK, NotKept::Stream))).is_none());
     }
 
     fn any_value() -> impl Strategy<Value = HeaderValue> {
@@ -295,9 +431,9 @@ mod tests {
             trailers in proptest::option::of(any_headers()),
         ) {
             let trailers = trailers.filter(|it| !it.is_empty());
-            let kept = Kept::new(REPLAY_HEADERS);
-            let stored = encode(&parts(status, &headers), &kept, false, &body, trailers.as_ref());
-            let kept = decode(&bytes(&stored)).unwrap();
+            let list = Kept::new(REPLAY_HEADERS);
+            let stored = encode(&parts(status, &headers), &list, false, &body, trailers.as_ref());
+            let kept = kept(&bytes(&stored)).unwrap();
             prop_assert_eq!(kept.status.as_u16(), status);
             prop_assert_eq!(&kept.body[..], &body[..]);
             prop_assert_eq!(&kept.trailers, &trailers);
@@ -310,9 +446,9 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_stored_reading_it_never_panics(stored in vec(any::<u8>(), 0..200)) {
+        fn whatever_is_stored_reading_it_never_panics(stored in vec(any::<u8>(), 0..200), kind in KEPT..=NOT_KEPT) {
             let mut stored = stored;
-            stored.splice(0..0, [VERSION, KEPT]);
+            stored.splice(0..0, [VERSION, kind]);
             let _ = decode(&stored.into());
         }
     }

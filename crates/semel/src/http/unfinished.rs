@@ -57,17 +57,19 @@ impl<T> Future for Unfinished<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let work = self.work.as_mut().expect("it is not polled after its end");
-        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
-        let ended = match polled {
-            Ok(Poll::Pending) => {
-                self.runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
-                return Poll::Pending;
+        // Put here at once: it is large, and what is caught is moved once more.
+        let mut output = None;
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            if let Poll::Ready(it) = work.as_mut().poll(context) {
+                output = Some(it);
             }
-            Ok(Poll::Ready(output)) => Ok(output),
-            Err(_) => Err(Panicked),
-        };
+        }));
+        if polled.is_ok() && output.is_none() {
+            self.runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
+            return Poll::Pending;
+        }
         self.work = None;
-        Poll::Ready(ended)
+        Poll::Ready(output.ok_or(Panicked))
     }
 }
 

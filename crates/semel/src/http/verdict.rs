@@ -40,6 +40,12 @@ pub(crate) struct Doubt(pub(crate) String);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InDoubt(pub Key);
 
+/// The request was carried out, and its response is not kept with its record: it was too large, a stream, too slow or cut off.
+/// Put among the extensions of that response, for access logs, if
+/// [`mark_answers`](super::IdempotencyLayer::mark_answers) asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NotRetained;
+
 /// How a request with a key was answered: put among the extensions of the response, for access logs, if
 /// [`mark_answers`](super::IdempotencyLayer::mark_answers) asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -193,7 +193,7 @@ impl Function<'_, Api> {
         match run::run(plan, work, |answer| kind.kept(answer)).await {
             Ok(Ran { json, replay: None }) => Ok(answer::without_own(json)),
             // An operator said that it was carried out, and had no response.
-            Ok(Ran { json, .. }) if json.get() == "null" => {
+            Ok(Ran { replay: Some(replay), .. }) if replay.is_resolved() => {
                 Ok(self.problem(Problem::RESPONSE_NOT_RETAINED, None, &request))
             }
             Ok(ran) => Ok(answer::replayed(&settings.told(ran), request.is_multi)),

@@ -50,12 +50,16 @@ impl fmt::Display for Unopened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoKeyring { key_id } => {
-                write!(f, "it is sealed with the key `{key_id}`, and there is no keyring: say `sealed_with`")
+                write!(
+                    f,
+                    "it is sealed with the key `{key_id}`, and there is no keyring: say `sealed_with`, or `seal_keys` in the proxy's file"
+                )
             }
             #[cfg(feature = "seal")]
             Self::UnknownKey { key_id } => write!(
                 f,
-                "it is sealed with the key `{key_id}`, which the keyring does not have: add it with `and_open`"
+                "it is sealed with the key `{key_id}`, which the keyring does not have: add it, with `and_open` or as a line of \
+                 the file that `seal_keys` names"
             ),
             #[cfg(feature = "seal")]
             Self::Damaged { key_id } => write!(

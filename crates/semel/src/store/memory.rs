@@ -1,7 +1,9 @@
 //! Records in the memory of this process.
 //!
 //! 1. A swap is one look and one insertion under a lock; nothing is awaited.
-//! 2. Fences come from [`Fence::next`] over the last one issued to any key, so that a key's fences go on
+//! 2. Records stand in [`SHARDS`] tables, each under a lock of its own: one that grows copies all it has, and only those
+//!    wait for it whose keys stand there.
+//! 3. Fences come from [`Fence::next`] over the last one issued to any key of the same table, so that a key's fences go on
 //!    growing after its record was purged.
 //!
 //! It is not durable, and no other process sees it: for tests, and for services whose duplicates all arrive
@@ -38,15 +40,18 @@ use std::{
 /// # }
 /// ```
 pub struct MemoryStore {
-    records: Mutex<Records>,
+    shards: Box<[Mutex<Records>]>,
     clock: Arc<dyn Clock>,
 }
+
+/// In how many tables records stand.
+const SHARDS: usize = 16;
 
 #[derive(Default)]
 struct Records {
     /// Boxed, so that the table stays small: it is looked up in many places, and copied when it grows.
     by_identity: HashMap<Identity, Box<Stored>, Seeded>,
-    /// The last fence issued, to whichever key.
+    /// The last fence issued here, to whichever key.
     last: Option<Fence>,
 }
 
@@ -58,12 +63,12 @@ impl MemoryStore {
 
     /// An empty store on this clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self { records: Mutex::default(), clock }
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), clock }
     }
 
     /// How many records are held, expired ones included.
     pub fn len(&self) -> usize {
-        self.lock().by_identity.len()
+        self.shards.iter().map(|it| lock(it).by_identity.len()).sum()
     }
 
     /// Whether no record is held.
@@ -71,9 +76,14 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().expect("no code panics while it holds the records")
+    /// Where a key's record stands. An identity is a hash: any byte of it spreads them evenly.
+    fn shard(&self, key: &Key) -> MutexGuard<'_, Records> {
+        lock(&self.shards[usize::from(key.identity().as_bytes()[0]) % SHARDS])
     }
+}
+
+fn lock(shard: &Mutex<Records>) -> MutexGuard<'_, Records> {
+    shard.lock().expect("no code panics while it holds the records")
 }
 
 impl Default for MemoryStore {
@@ -117,7 +127,7 @@ impl Records {
 
 impl Store for MemoryStore {
     fn load<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
-        Box::pin(ready(Ok(self.lock().by_identity.get(key.identity()).map(|it| (**it).clone()))))
+        Box::pin(ready(Ok(self.shard(key).by_identity.get(key.identity()).map(|it| (**it).clone()))))
     }
 
     fn swap<'a>(
@@ -126,11 +136,17 @@ impl Store for MemoryStore {
         expected: Option<Fence>,
         record: &'a Record,
     ) -> BoxFuture<'a, Result<Swap, StoreError>> {
-        Box::pin(async move { Ok(self.lock().swap(key, expected, record)) })
+        Box::pin(async move { Ok(self.shard(key).swap(key, expected, record)) })
     }
 
     fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
-        Box::pin(async move { Ok(self.lock().purge(expired_at, limit)) })
+        Box::pin(async move {
+            let mut purged = 0;
+            for shard in &self.shards {
+                purged += lock(shard).purge(expired_at, limit - purged);
+            }
+            Ok(purged)
+        })
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

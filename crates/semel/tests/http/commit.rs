@@ -102,7 +102,7 @@ async fn nothing_is_renewed_once_the_response_was_written() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_finds_thecommit_is_not_taken_for_a_loss() {
+async fn a_renewal_that_finds_the_commit_is_not_taken_for_a_loss() {
     let world = World::new();
     let (app, write, commit) = stopping(&world);
     let response = tokio::spawn(app.begin(order("k")));
@@ -153,7 +153,7 @@ async fn a_transaction_that_takes_longer_than_the_lease_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_tell_whether_it_wascommitted_is_not_guessed_at() {
+async fn a_store_that_cannot_tell_whether_it_was_committed_is_not_guessed_at() {
     let world = World::new();
     let (app, write, commit) = stopping(&world);
     let response = tokio::spawn(app.begin(order("k")));
@@ -168,7 +168,7 @@ async fn a_store_that_cannot_tell_whether_it_wascommitted_is_not_guessed_at() {
 }
 
 #[tokio::test]
-async fn a_response_that_is_too_large_iscommitted_without_its_body() {
+async fn a_response_that_is_too_large_is_committed_without_its_body() {
     let world = World::new();
     let app = {
         let store = Arc::clone(&world.store);
@@ -190,7 +190,7 @@ async fn a_response_that_is_too_large_iscommitted_without_its_body() {
 }
 
 #[tokio::test]
-async fn an_unprotected_requestcommits_its_rows_and_no_record() {
+async fn an_unprotected_request_commits_its_rows_and_no_record() {
     let world = World::new();
     let app = {
         let world = world.clone();

@@ -17,6 +17,7 @@ mod routes;
 mod settings;
 mod stripe;
 mod support;
+mod tonic;
 #[cfg(feature = "sqlite")]
 mod transaction;
 mod trouble;

@@ -7,7 +7,13 @@ use crate::{
 use bytes::Bytes;
 use http::Response;
 use http_body_util::BodyExt as _;
-use semel::{BoxError, http::RESPONSE_BYTES_MAX};
+use semel::{
+    BoxError,
+    http::{
+        DIGEST_BYTES_MAX, IdempotencyLayer, RESPONSE_BYTES_MAX, Recorded, RecordedBody, Unkept, UnkeptReason,
+    },
+};
+use sha2::{Digest as _, Sha256};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -152,4 +158,110 @@ async fn failures_pass_through_without_being_read() {
     sender.send(data("a long story")).unwrap();
     drop(sender);
     assert_eq!(Answer::of(failed).await.text(), "a long story");
+}
+
+/// The record of the usual request, as an operator sees it.
+async fn record(world: &World, layer: &IdempotencyLayer) -> semel::Snapshot {
+    let (parts, _) = order("k").into_parts();
+    let key = layer.key_of(&parts).unwrap().unwrap();
+    world.once.get_key(&key).await.unwrap().unwrap()
+}
+
+async fn unkept(world: &World, layer: &IdempotencyLayer) -> Unkept {
+    match Recorded::of(&record(world, layer).await).unwrap().unwrap().body {
+        RecordedBody::NotKept(unkept) => unkept,
+        RecordedBody::Kept { size } => panic!("{size} bytes were kept"),
+    }
+}
+
+fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+#[tokio::test]
+async fn of_a_response_that_is_too_large_and_was_there_the_size_and_the_digest_are_kept() {
+    for length in [11, 100_000, DIGEST_BYTES_MAX + 1] {
+        let world = World::new();
+        let layer = world.layer().response_bytes_max(10);
+        let body = Bytes::from(vec![b'x'; length]);
+        let app = {
+            let body = body.clone();
+            world.answering(&layer, move |_| Response::new(whole(body.clone())))
+        };
+        assert_eq!(app.send(order("k")).await.body, body);
+        let unkept = unkept(&world, &layer).await;
+        let hashed = length.min(DIGEST_BYTES_MAX);
+        assert_eq!((unkept.reason, unkept.size), (UnkeptReason::TooLong, Some(length as u64)));
+        assert_eq!((unkept.read, unkept.digest), (hashed as u64, Some(digest(&body[..hashed]))));
+        assert_eq!(app.send(order("k")).await.told_size(), Some(length as u64));
+    }
+}
+
+#[tokio::test]
+async fn of_a_response_that_has_not_come_yet_what_was_announced_and_read_is_kept() {
+    let world = World::new();
+    let layer = world.layer().response_bytes_max(10);
+    let app = world.answering(&layer, |_| Response::new(pieces([data("12345"), data("67890a"), data("b")])));
+    assert_eq!(app.send(order("k")).await.body.len(), 12);
+    let unkept_then = unkept(&world, &layer).await;
+    assert_eq!((unkept_then.size, unkept_then.read), (None, 11), "nobody had said how long it would be");
+    assert_eq!(unkept_then.digest, Some(digest(b"1234567890a")));
+    assert_eq!(app.send(order("k")).await.told_size(), None);
+
+    let world = World::new();
+    let layer = world.layer();
+    let app = world.answering(&layer, |_| {
+        let response = Response::builder().header("content-type", "text/event-stream");
+        response.header("content-length", "12").body(pieces([data("event: a\n\n\n\n")])).unwrap()
+    });
+    app.send(order("k")).await;
+    let unkept = unkept(&world, &layer).await;
+    assert_eq!(
+        (unkept.reason, unkept.size, unkept.read, unkept.digest),
+        (UnkeptReason::Stream, Some(12), 0, None)
+    );
+    assert_eq!(app.send(order("k")).await.told_size(), Some(12));
+}
+
+#[tokio::test]
+async fn of_a_response_that_broke_what_came_is_kept() {
+    let world = World::new();
+    let layer = world.layer();
+    let app = world.answering(&layer, |_| {
+        Response::new(pieces([data("half a "), data("respon"), Err(BoxError::from("cut"))]))
+    });
+    drop(app.raw(order("k")).await);
+    let unkept = unkept(&world, &layer).await;
+    assert_eq!((unkept.reason, unkept.size, unkept.read), (UnkeptReason::Broken, None, 13));
+    assert_eq!(unkept.digest, Some(digest(b"half a respon")));
+    assert_eq!(app.send(order("k")).await.told_size(), None);
+}
+
+/// What is read whole, and is then too large for the store.
+#[tokio::test]
+async fn of_a_response_that_the_store_does_not_take_the_size_and_the_digest_are_exact() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let link: String = std::iter::repeat_with(|| random.alphanumeric()).take(70_000).collect();
+    let of = |layer: IdempotencyLayer, world: World| {
+        let link = link.clone();
+        async move {
+            let app = world.answering(&layer, move |_| {
+                Response::builder().header("link", &link).body(whole("made")).unwrap()
+            });
+            assert_eq!(app.send(order("k")).await.text(), "made");
+            (app.send(order("k")).await, record(&world, &layer).await)
+        }
+    };
+    let world = World::new();
+    let (replay, kept) =
+        of(world.layer().response_bytes_max(RESPONSE_BYTES_MAX + 10_000), world.clone()).await;
+    assert!(replay.is_replay());
+    let world = World::new();
+    let (again, unkept) = of(world.layer().response_bytes_max(10), world.clone()).await;
+    again.is_problem(409, "response-not-retained");
+    assert_eq!(world.calls(), 1);
+    // What cannot be compressed is stored behind one byte that says so.
+    let stored = [&[0][..], &kept.bytes().unwrap().unwrap()].concat();
+    assert_eq!(unkept.too_large(), Some((stored.len() as u64, digest(&stored))));
+    assert_eq!(kept.too_large(), None);
 }

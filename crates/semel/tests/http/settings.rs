@@ -7,7 +7,9 @@ use crate::{
 use http::{HeaderName, Method, Request, Response, header};
 use semel::{
     Once,
-    http::{Caller, IdempotencyLayer, Problem, Quota, REQUEST_BYTES_MAX, RESPONSE_WAIT_MAX},
+    http::{
+        Caller, IdempotencyLayer, Problem, Quota, REQUEST_BYTES_MAX, RESPONSE_WAIT_MAX, RETRY_AFTER_SECS_MAX,
+    },
 };
 use std::{panic::catch_unwind, time::Duration};
 
@@ -21,7 +23,7 @@ fn refuses(set: impl FnOnce(IdempotencyLayer) -> IdempotencyLayer + std::panic::
 #[test]
 fn settings_that_would_protect_nothing_are_refused() {
     refuses(|it| it.methods([]), "protects nothing");
-    refuses(|it| it.quota(Quota { keys: 1, per: Duration::ZERO }), "a quota is for some time");
+    refuses(|it| it.quota(Quota::within(1, Duration::ZERO)), "a quota is for some time");
 }
 
 #[test]
@@ -30,6 +32,7 @@ fn the_limits_are_those_that_are_documented() {
     assert_eq!(semel::http::RESPONSE_BYTES_MAX, 64 * 1024);
     assert_eq!(semel::http::KEY_BYTES_MAX, 255);
     assert_eq!(RESPONSE_WAIT_MAX, Duration::from_secs(5));
+    assert_eq!(RETRY_AFTER_SECS_MAX, 604_800);
 }
 
 #[tokio::test]
@@ -105,7 +108,7 @@ async fn a_lease_and_a_retention_of_its_own() {
     });
     app.send(order("k")).await;
     let busy = app.send(order("k")).await;
-    assert_eq!(busy.retry_after(), 60, "no client is told to wait for longer than a minute");
+    assert_eq!(busy.retry_after(), 180, "what is left of the lease");
     world.clock.advance(MINUTE * 2);
     app.send(order("k")).await.is_problem(409, "in-progress");
     world.clock.advance(MINUTE);

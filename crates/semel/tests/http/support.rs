@@ -255,7 +255,9 @@ impl Answer {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.headers["content-type"], "application/problem+json");
         let problem: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&self.body).unwrap();
-        let mut members: Vec<_> = problem.keys().map(String::as_str).collect();
+        // How large a response was that is not kept is told where it is known.
+        let is_told = |it: &&str| slug != "response-not-retained" || *it != "size";
+        let mut members: Vec<_> = problem.keys().map(String::as_str).filter(is_told).collect();
         members.sort_unstable();
         assert_eq!(members, ["detail", "status", "title", "type"]);
         assert_eq!(problem["status"], status);
@@ -266,6 +268,12 @@ impl Answer {
             "{address} is not {slug}'s"
         );
         assert!(!self.is_replay());
+    }
+
+    /// How large the response was that is not kept, as far as that is told.
+    pub(crate) fn told_size(&self) -> Option<u64> {
+        self.is_problem(409, "response-not-retained");
+        serde_json::from_slice::<serde_json::Value>(&self.body).unwrap()["size"].as_u64()
     }
 
     /// What stands in `Retry-After`.

@@ -9,6 +9,7 @@ use semel::{
 };
 use semel_testkit::lambda::{Answer, Invocation, RuntimeApi};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use std::{
     fmt::Display,
     io::{BufRead, BufReader, Write},
@@ -34,6 +35,9 @@ fn child() {
         match role {
             "orders" => orders(embedded().await).await,
             "messages" => messages(embedded().await).await,
+            "requests" => requests(embedded().await).await,
+            #[cfg(feature = "jmespath")]
+            "envelopes" => envelopes(embedded().await).await,
             #[cfg(feature = "dynamodb")]
             "dynamodb" => orders(crate::dynamodb::once_at(place)).await,
             other => panic!("no role is called {other}"),
@@ -91,6 +95,26 @@ async fn messages(once: Once) {
             "fail" if lease.attempt() == 1 => Err("not now".into()),
             _ => Ok(()),
         }
+    });
+    lambda_runtime::run(function).await.unwrap();
+}
+
+async fn requests(once: Once) {
+    let function = lambda::api(once).handler(async |event: LambdaEvent<Value>, lease| {
+        tell(&format!("run {} attempt {}", event.payload["body"], lease.attempt()));
+        let status = if lease.attempt() == 1 { 503 } else { 201 };
+        Ok(json!({"statusCode": status, "headers": {"location": "/orders/1"}, "body": "made"}))
+    });
+    lambda_runtime::run(function).await.unwrap();
+}
+
+/// Orders that are JSON in a text.
+#[cfg(feature = "jmespath")]
+async fn envelopes(once: Once) {
+    let key = Pick::jmespath("powertools_json(body).[user, order]").unwrap();
+    let function = lambda::events(once, key).handler(async |event: LambdaEvent<Message>, lease| {
+        tell(&format!("run {} attempt {}", event.payload.body, lease.attempt()));
+        Ok(lease.attempt())
     });
     lambda_runtime::run(function).await.unwrap();
 }
@@ -260,4 +284,46 @@ async fn a_batch_is_answered_in_parts() {
         process.kill(),
         ["run one attempt 1", "run fail attempt 1", "run two attempt 1", "run fail attempt 2"]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_answered_in_the_gateways_words_once_and_again() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let process = Process::start(&api, "requests", directory.path().display());
+    let request = |key: &str, body: &str| {
+        let headers = json!({"idempotency-key": key, "authorization": "Bearer ann"});
+        json!({
+            "version": "2.0", "routeKey": "POST /orders", "rawPath": "/orders", "rawQueryString": "", "headers": headers,
+            "requestContext": {"http": {"method": "POST", "path": "/orders"}}, "body": body, "isBase64Encoded": false
+        })
+        .to_string()
+    };
+    let send = async |request: String| {
+        let Answer::Response(said) = api.invoke(request.as_str()).await else { panic!("it answers") };
+        let said: Value = serde_json::from_str(&said).unwrap();
+        (said["statusCode"].as_u64().unwrap(), said["headers"]["idempotency-replayed"] == "true")
+    };
+    assert_eq!(send(request("k", "1")).await, (503, false), "it says to try again");
+    assert_eq!(send(request("k", "1")).await, (201, false));
+    assert_eq!(send(request("k", "1")).await, (201, true));
+    assert_eq!(send(request("k", "2")).await, (422, false), "another request");
+    assert_eq!(send(request("", "1")).await, (400, false), "no key");
+    assert_eq!(process.kill(), [r#"run "1" attempt 1"#, r#"run "1" attempt 2"#]);
+}
+
+#[cfg(feature = "jmespath")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_within_a_text_is_found_and_outlives_the_process() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let order = json!({"body": r#"{"user":"ann","order":1}"#}).to_string();
+    let other = json!({"body": r#"{"user":"bob","order":1}"#}).to_string();
+    let process = Process::start(&api, "envelopes", directory.path().display());
+    for event in [&order, &order, &other] {
+        assert_eq!(api.invoke(event.as_str()).await, response("1"));
+    }
+    assert_eq!(api.invoke(r#"{"body": "{}"}"#).await.error_type(), "Semel.KeyRequired");
+    assert_eq!(process.kill().len(), 2, "ann's once, and bob's");
+    let process = Process::start(&api, "envelopes", directory.path().display());
+    assert_eq!(api.invoke(order.as_str()).await, response("1"));
+    assert!(process.kill().is_empty());
 }
