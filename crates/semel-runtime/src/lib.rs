@@ -10,7 +10,10 @@ pub mod function;
 pub mod fuzz;
 pub mod queue;
 
-pub use control::{Action, AuditEntry, Auditing, BulkOptions, Decided, Job, JobState, Operated, Progress};
+pub use control::{
+    Aborting, Action, AuditEntry, Auditing, BulkOptions, Decided, Job, JobReport, JobState, Operated,
+    Progress,
+};
 pub use engine::{
     Answered, Builder, CallOutcome, Called, Entry, FunctionStatus, FunctionsError, Receipt, Refused, Runtime,
     StartError, Taken, Totals, Waiting,

@@ -12,10 +12,12 @@
 //! 6. Its beginning and its end are in the audit log. Whatever an operation changes is judged by itself: what makes no sense
 //!    where an execution stands is skipped and counted.
 //!
-//! A job dies with its node. What it has done stays done, and it can be started again.
+//! How far it is, and whether somebody wants it to end, is [written](super::jobs) where all nodes find it. A job dies with its
+//! node: what it has done stays done, and it can be started again.
 
 use super::{
-    Action, Auditing, Operated,
+    Action, Operated,
+    jobs::{self, ALIVE, Here, JobReport, JobState, KEPT_EVERY, Kept, Noted, Progress},
     operate::{is_anybodys, makes_sense, operate},
     words,
 };
@@ -23,7 +25,6 @@ use crate::{
     engine::{
         Engine, Runtime, Stage,
         gate::ramp::{RAMP, ramped},
-        locked,
     },
     function::Rate,
 };
@@ -34,15 +35,9 @@ use semel_core::{
     store::StoreError,
     time::Timestamp,
 };
-use std::{
-    collections::VecDeque,
-    sync::{Arc, MutexGuard},
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Most jobs that a node remembers; the oldest that ended are forgotten.
-pub const JOBS_MAX: usize = 32;
 /// How long a canary is waited for.
 pub const CANARY_WAIT_MAX: Duration = Duration::from_mins(10);
 /// How often it is looked at.
@@ -59,150 +54,85 @@ pub struct BulkOptions {
     pub canary: Option<u32>,
 }
 
-/// How far a job is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// Executions that matched so far.
-    pub matched: u64,
-    /// Executions that were changed.
-    pub done: u64,
-    /// Executions that were skipped, because it made no sense where they stood.
-    pub skipped: u64,
-    /// Whether it goes on.
-    pub state: JobState,
-}
-
-/// Whether a job goes on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum JobState {
-    /// It does.
-    Running,
-    /// It waits for its canary.
-    Canary,
-    /// It has done everything.
-    Finished,
-    /// Somebody stopped it.
-    Aborted,
-    /// Its canary failed again.
-    CanaryFailed,
-    /// The queue could not tell what happened.
-    Failed(String),
-}
-
-impl JobState {
-    /// Whether it is over.
-    pub const fn is_over(&self) -> bool {
-        !matches!(self, Self::Running | Self::Canary)
-    }
-}
-
-/// An operation on many executions.
+/// An operation on many executions, as the node has it that runs it.
 #[derive(Clone, Debug)]
 pub struct Job {
-    number: u64,
-    action: &'static str,
+    begun: JobReport,
     progress: watch::Receiver<Progress>,
-    abort: Arc<watch::Sender<bool>>,
 }
 
 impl Job {
-    /// Its number on this node.
+    /// Its number, on all nodes.
     pub const fn number(&self) -> u64 {
-        self.number
+        self.begun.number
     }
 
-    /// What it does.
-    pub const fn action(&self) -> &'static str {
-        self.action
-    }
-
-    /// How far it is.
+    /// How far it is at this moment.
     pub fn progress(&self) -> Progress {
         self.progress.borrow().clone()
     }
 
-    /// Stops it soon. What it has done stays done.
-    pub fn abort(&self) {
-        self.abort.send_replace(true);
+    /// As any node would tell of it.
+    pub fn report(&self) -> JobReport {
+        JobReport { progress: self.progress(), ..self.begun.clone() }
     }
 
-    /// Waits until it is over.
+    /// Waits until it is over, and that is written.
     pub async fn finished(&mut self) -> Progress {
         let over = self.progress.wait_for(|it| it.state.is_over()).await.map(|it| it.clone());
         // Its node is gone, and it with it.
-        over.unwrap_or_else(|_| Progress { state: JobState::Aborted, ..self.progress() })
+        over.unwrap_or_else(|_| Progress { state: JobState::Interrupted, ..self.progress() })
     }
-}
-
-/// The jobs that a node remembers.
-#[derive(Debug, Default)]
-pub(crate) struct Jobs {
-    jobs: VecDeque<Job>,
-    last: u64,
 }
 
 impl Runtime {
     /// Does this to all executions that match, in the background. `None` if too many such jobs run already.
-    pub fn bulk(&self, filter: Filter, action: Action, options: BulkOptions, who: &str) -> Option<Job> {
-        self.bulk_then(vec![filter], action, options, who, None)
+    pub async fn bulk(
+        &self,
+        filter: Filter,
+        action: Action,
+        options: BulkOptions,
+        who: &str,
+    ) -> Result<Option<Job>, StoreError> {
+        self.bulk_then(vec![filter], action, options, who, None).await
     }
 
     /// The same for what matches one of these, one after the other; and when it is done, lets the queue go on.
-    pub(super) fn bulk_then(
+    pub(super) async fn bulk_then(
         &self,
         filters: Vec<Filter>,
         action: Action,
         options: BulkOptions,
         who: &str,
         then: Option<GoOn>,
-    ) -> Option<Job> {
+    ) -> Result<Option<Job>, StoreError> {
         let engine = self.engine();
-        let (tell, progress) =
-            watch::channel(Progress { matched: 0, done: 0, skipped: 0, state: JobState::Running });
-        let (abort, aborted) = watch::channel(false);
-        let job = engine.jobs().add(action.as_str(), progress, abort)?;
+        let detail = words::job(action.as_str(), &filters, &options);
+        let noted = (!options.dry_run).then_some(Noted { who, what: "job", detail: &detail });
+        let Some(begun) = jobs::begin(engine, action.as_str(), who, noted).await? else { return Ok(None) };
+        let (tell, progress) = watch::channel(begun.progress.clone());
+        let abort = Arc::new(watch::Sender::new(false));
         let bulk = Bulk {
             engine: Arc::clone(engine),
-            number: job.number,
+            number: begun.number,
             filters,
             then,
             action,
             options,
             who: who.to_owned(),
             tell,
-            aborted,
+            aborted: abort.subscribe(),
+            alive_until: watch::Sender::new(begun.began_at + ALIVE),
+            here: Here::new(Arc::clone(engine), begun.number, abort),
         };
         engine.tasks.spawn(bulk.run());
-        Some(job)
+        Ok(Some(Job { begun, progress }))
     }
 
     /// Parks everything that waits after it failed with this error, until somebody unparks or cancels it.
-    pub fn stop_errors(&self, print: ErrorPrint, who: &str) -> Option<Job> {
+    pub async fn stop_errors(&self, print: ErrorPrint, who: &str) -> Result<Option<Job>, StoreError> {
         let filter = Filter { error: Some(print), status: Some(Status::Pending), ..Filter::default() };
-        self.bulk(filter, Action::Park, BulkOptions::default(), who)
-    }
-
-    /// The jobs of this node, the latest last.
-    pub fn jobs(&self) -> Vec<Job> {
-        self.engine().jobs().jobs.iter().cloned().collect()
-    }
-}
-
-impl Jobs {
-    fn add(
-        &mut self,
-        action: &'static str,
-        progress: watch::Receiver<Progress>,
-        abort: watch::Sender<bool>,
-    ) -> Option<Job> {
-        if self.jobs.len() >= JOBS_MAX {
-            let over = self.jobs.iter().position(|it| it.progress.borrow().state.is_over())?;
-            self.jobs.remove(over);
-        }
-        self.last += 1;
-        let job = Job { number: self.last, action, progress, abort: Arc::new(abort) };
-        self.jobs.push_back(job.clone());
-        Some(job)
+        self.bulk(filter, Action::Park, BulkOptions::default(), who).await
     }
 }
 
@@ -216,27 +146,61 @@ struct Bulk {
     who: String,
     tell: watch::Sender<Progress>,
     aborted: watch::Receiver<bool>,
+    /// Until when every node believes that it lives.
+    alive_until: watch::Sender<Timestamp>,
+    here: Here,
 }
 
 impl Bulk {
     async fn run(self) {
-        let state = match self.act().await {
-            Ok(state) => state,
-            Err(error) => JobState::Failed(error.to_string()),
+        let acted = tokio::select! {
+            biased;
+            acted = self.act() => acted,
+            never = self.keep() => match never {},
         };
-        self.tell.send_modify(|it| it.state = state);
-        let Progress { matched, done, skipped, state } = self.tell.borrow().clone();
-        let detail =
-            format!("{matched} matched, {done} changed, {skipped} skipped: {}", words::state(&state));
-        if let Err(error) = self.note("end of job", &detail).await {
-            tracing::warn!(%error, "the end of a job could not be noted");
+        let state = acted.unwrap_or_else(|error| JobState::Failed(error.to_string()));
+        let ended = Progress { state, ..self.tell.borrow().clone() };
+        self.end(&ended).await;
+        self.tell.send_replace(ended);
+        drop(self.here);
+    }
+
+    /// Writes every now and then how far it is, and finds out whether it may go on.
+    async fn keep(&self) -> Infallible {
+        loop {
+            self.engine.clock.sleep(KEPT_EVERY).await;
+            let progress = self.tell.borrow().clone();
+            match jobs::keep(&self.engine, self.number, &progress).await {
+                Ok(Kept::Alive(until)) => {
+                    self.alive_until.send_replace(until);
+                }
+                Ok(Kept::Aborted) => self.here.abort(),
+                Ok(Kept::Lapsed) => {
+                    self.alive_until.send_replace(Timestamp::EPOCH);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, job = self.number, "how far a job is could not be written");
+                }
+            }
+        }
+    }
+
+    /// Writes how it ended, as long as others believe that it lives: after that they know that it is over.
+    async fn end(&self, ended: &Progress) {
+        let Progress { matched, done, skipped, state } = ended;
+        let detail = format!("{matched} matched, {done} changed, {skipped} skipped: {}", words::state(state));
+        loop {
+            let noted = Noted { who: &self.who, what: "end of job", detail: &detail };
+            let Err(error) = jobs::end(&self.engine, self.number, ended, noted).await else { return };
+            tracing::warn!(%error, job = self.number, "the end of a job could not be written");
+            if !self.is_alive() || self.engine.stage() >= Stage::Interrupting {
+                return;
+            }
+            self.engine.clock.sleep(KEPT_EVERY).await;
         }
     }
 
     async fn act(&self) -> Result<JobState, StoreError> {
-        if !self.options.dry_run {
-            self.note("job", &words::job(self.action.as_str(), &self.filters, &self.options)).await?;
-        }
         let began = self.engine.clock.monotonic();
         let mut canary = self.options.canary.filter(|_| !self.options.dry_run).map(Canary::new);
         for filter in &self.filters {
@@ -274,8 +238,8 @@ impl Bulk {
                     }
                 }
             }
-            if self.is_over() {
-                return Ok(Some(JobState::Aborted));
+            if let Some(state) = self.stopped() {
+                return Ok(Some(state));
             }
             from = page.next;
             if from.is_none() {
@@ -306,18 +270,27 @@ impl Bulk {
         });
     }
 
-    /// Whether the job was aborted, or its node stops.
-    fn is_over(&self) -> bool {
-        *self.aborted.borrow() || self.engine.stage() != Stage::Running
+    /// How the job ended, if it was aborted, or its node stops, or others take it for interrupted.
+    fn stopped(&self) -> Option<JobState> {
+        if *self.aborted.borrow() {
+            return Some(JobState::Aborted);
+        }
+        let may_go_on = self.engine.stage() == Stage::Running && self.is_alive();
+        (!may_go_on).then_some(JobState::Interrupted)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.engine.clock.now() < *self.alive_until.borrow()
     }
 
     /// Waits for so long, unless the job is over before.
     async fn wait(&self, time: Duration) {
-        let mut aborted = self.aborted.clone();
+        let (mut aborted, mut alive_until) = (self.aborted.clone(), self.alive_until.subscribe());
         tokio::select! {
             biased;
             _ = aborted.wait_for(|it| *it) => {}
-            () = self.engine.raised(Stage::Stopping) => {}
+            _ = alive_until.wait_for(|it| *it == Timestamp::EPOCH) => {}
+            () = self.engine.raised(Stage::Keeping) => {}
             () = self.engine.clock.sleep(time) => {}
         }
     }
@@ -333,7 +306,7 @@ impl Bulk {
             && let Some(canary) = canary.take()
             && !self.is_well(&canary.ids).await?
         {
-            return Ok(Some(if self.is_over() { JobState::Aborted } else { JobState::CanaryFailed }));
+            return Ok(Some(self.stopped().unwrap_or(JobState::CanaryFailed)));
         }
         if let Some(rate) = &self.options.rate
             && self.tell.borrow().matched > 0
@@ -341,8 +314,8 @@ impl Bulk {
             let since = self.engine.clock.monotonic().saturating_sub(began);
             self.wait(pause(rate, since)).await;
         }
-        if self.is_over() {
-            return Ok(Some(JobState::Aborted));
+        if let Some(state) = self.stopped() {
+            return Ok(Some(state));
         }
         let is_done = self.act_on(id).await?;
         if let Some(canary) = canary.as_mut().filter(|_| is_done) {
@@ -376,19 +349,11 @@ impl Bulk {
                 self.tell.send_modify(|it| it.state = JobState::Running);
                 return Ok(true);
             }
-            if self.engine.clock.monotonic() >= until || self.is_over() {
+            if self.engine.clock.monotonic() >= until || self.stopped().is_some() {
                 return Ok(false);
             }
             self.wait(CANARY_POLL).await;
         }
-    }
-
-    async fn note(&self, what: &str, detail: &str) -> Result<(), StoreError> {
-        let subject = format!("job {}", self.number);
-        let auditing = Auditing { who: &self.who, what, subject: &subject, detail };
-        let execution = auditing.execution(&self.engine);
-        let _new = self.engine.queue.accept(&[execution]).await?;
-        Ok(())
     }
 }
 
@@ -430,12 +395,6 @@ fn canary_health(execution: &Execution) -> CanaryHealth {
         Status::Failed => CanaryHealth::Failed,
         Status::Pending if execution.attempts > 0 => CanaryHealth::Failed,
         Status::Pending | Status::InProgress => CanaryHealth::Waiting,
-    }
-}
-
-impl Engine {
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        locked(&self.jobs)
     }
 }
 

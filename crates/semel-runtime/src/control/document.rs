@@ -10,6 +10,7 @@ use super::Auditing;
 use crate::engine::{Engine, Runtime};
 use semel_core::{
     execution::{Arrival, Execution, ExecutionId, Input, Origin, step},
+    fence::Fence,
     fingerprint::Fingerprint,
     key::Key,
     queue::{Accepted, Change, EVENT_BYTES_MAX, Fenced, Written},
@@ -28,7 +29,7 @@ const TRIES_MAX: u32 = 32;
 impl Runtime {
     /// What a document of somebody else's says, such as the functions that an API has set.
     pub async fn document(&self, name: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
-        read(self.engine(), &theirs(name)?).await
+        Ok(read(self.engine(), &theirs(name)?).await?.content)
     }
 
     /// Changes a document of somebody else's: `say` is given what it says, and says what it is to say, or nothing if it may stay.
@@ -40,7 +41,7 @@ impl Runtime {
         entry: Auditing<'_>,
         say: impl Fn(Option<&[u8]>) -> Option<Vec<u8>> + Send,
     ) -> Result<Option<Arc<[u8]>>, StoreError> {
-        change(self.engine(), &theirs(name)?, &entry, say).await
+        Ok(change(self.engine(), &theirs(name)?, &entry, say).await?.content)
     }
 }
 
@@ -82,10 +83,31 @@ fn with_content(now: Timestamp, before: &Execution, content: Vec<u8>) -> Executi
     step(now, &ended, redrive, &policy, Jitter::LEAST).expect("what was cancelled can be redriven")
 }
 
-/// What a document says; nothing if nobody ever wrote it.
-pub(crate) async fn read(engine: &Engine, name: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+/// What a document says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Edition {
+    /// Of the write that it says this since: another one may say the same again.
+    pub(crate) fence: Option<Fence>,
+    /// Nothing if nobody ever wrote it.
+    pub(crate) content: Option<Arc<[u8]>>,
+}
+
+impl Edition {
+    fn of(fence: Option<Fence>, content: Option<Arc<[u8]>>) -> Self {
+        Self { fence, content: content.filter(|it| !it.is_empty()) }
+    }
+}
+
+/// What a document is to say, and what is written with that: its audit entry.
+pub(crate) struct Revision {
+    pub(crate) content: Vec<u8>,
+    pub(crate) causes: Vec<Execution>,
+}
+
+/// What a document says.
+pub(crate) async fn read(engine: &Engine, name: &str) -> Result<Edition, StoreError> {
     let found = engine.queue.get(&[ExecutionId::of(&key(name))]).await?.pop().flatten();
-    Ok(found.and_then(|it| it.value.event).filter(|it| !it.is_empty()))
+    Ok(found.map_or(Edition { fence: None, content: None }, |it| Edition::of(Some(it.fence), it.value.event)))
 }
 
 /// Changes a document: `change` is given what it says, and says what it is to say, or nothing if it may stay.
@@ -93,23 +115,35 @@ pub(crate) async fn change(
     engine: &Engine,
     name: &str,
     auditing: &Auditing<'_>,
-    change: impl Fn(Option<&[u8]>) -> Option<Vec<u8>>,
-) -> Result<Option<Arc<[u8]>>, StoreError> {
+    change: impl Fn(Option<&[u8]>) -> Option<Vec<u8>> + Send,
+) -> Result<Edition, StoreError> {
+    let revision = |content| Revision { content, causes: vec![auditing.execution(engine)] };
+    revise(engine, name, move |before| Ok(change(before).map(revision))).await
+}
+
+/// Changes a document: `revise` is given what it says, and says what it is to say, or nothing if it may stay. It is asked again
+/// if somebody else changed the document meanwhile.
+pub(crate) async fn revise(
+    engine: &Engine,
+    name: &str,
+    mut revise: impl FnMut(Option<&[u8]>) -> Result<Option<Revision>, StoreError> + Send,
+) -> Result<Edition, StoreError> {
     let error =
         |kind, context: &str| StoreError::new(kind, "control", format!("{context} document `{name}`"));
     let mut found = found_or_made(engine, name).await?;
     for _ in 0..TRIES_MAX {
         let before = found.value.event.as_deref().filter(|it| !it.is_empty());
-        let Some(content) = change(before) else { return Ok(found.value.event) };
+        let Some(Revision { content, causes }) = revise(before)? else {
+            return Ok(Edition::of(Some(found.fence), found.value.event));
+        };
         if content.len() > EVENT_BYTES_MAX {
             return Err(error(StoreErrorKind::Refused, "there is more than fits into the"));
         }
         let now = engine.clock.now();
         let after = with_content(now, &found.value, content);
         let written = after.event.clone();
-        let causes = vec![auditing.execution(engine)];
         match engine.queue.write(&[Change { expected: found.fence, after, causes }]).await?[..] {
-            [Written::Won(_)] => return Ok(written),
+            [Written::Won(fence)] => return Ok(Edition::of(Some(fence), written)),
             _ => found = found_or_made(engine, name).await?,
         }
     }

@@ -51,7 +51,8 @@ impl Runtime {
         if is_on("postgres_past_is_not_skipped") {
             filters.clear();
         }
-        let job = self.bulk_then(filters, Action::Cancel, BulkOptions::default(), who, Some(GoOn::Wholly));
+        let (how, then) = (BulkOptions::default(), Some(GoOn::Wholly));
+        let job = self.bulk_then(filters, Action::Cancel, how, who, then).await?;
         Ok(job.map_or(Decided::Busy, Decided::Done))
     }
 

@@ -1,15 +1,19 @@
 //! Pausing functions, on all nodes.
 //!
 //! 1. Which functions are paused is a document. Whoever changes it acts on it at once; other nodes read it every
-//!    [`POLL`]. A node knows it before it starts anything.
+//!    [`POLL`]. A node knows it before it starts anything, and one that could not read it for
+//!    [a while](crate::engine::BELIEVED) starts nothing until it can.
 //! 2. A paused function starts nothing: what is accepted for it waits. What runs goes on.
 //! 3. A function that is drained is paused, and what runs of it is waited for: on this node until it is settled, on others until
-//!    the queue has nothing of it that is leased. What a node starts before it has read of the pause is missed by a look before
-//!    that: whoever has several nodes drains again.
+//!    all of them know of the pause, or start nothing, and the queue then has nothing of it that is leased. What was begun
+//!    before is leased; so nothing is missed.
 //! 4. A function that says that it wants no more events is paused by the runtime itself.
 
-use super::{Auditing, document};
-use crate::engine::{Engine, Runtime, Stage};
+use super::{
+    Auditing,
+    document::{self, Edition},
+};
+use crate::engine::{BELIEVED, Engine, Here, Runtime, Stage};
 use semel_core::{
     queue::{Filter, PAGE_MAX},
     record::Status,
@@ -18,7 +22,8 @@ use semel_core::{
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// How often nodes look for what others paused.
-const POLL: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_secs(2);
+const _: () = assert!(POLL.as_secs() * 2 < BELIEVED.as_secs(), "one read that fails changes nothing");
 /// How often it is looked whether other nodes have finished what they run.
 const LOOK: Duration = Duration::from_millis(200);
 const DOCUMENT: &str = "paused";
@@ -36,7 +41,9 @@ impl Runtime {
         set(self.engine(), function, who, false, "").await
     }
 
-    /// Pauses a function, and waits until nothing of it runs on any node, or the time is over. Whether nothing does.
+    /// Pauses a function, and waits until nothing of it runs on any node and none can start it, or the time is over. Whether
+    /// nothing does. It takes five seconds until all nodes know, unless they do already or this one is
+    /// [alone](crate::engine::Builder::alone).
     pub async fn drain(&self, function: &str, who: &str, within: Duration) -> Result<bool, StoreError> {
         let engine = self.engine();
         let until = engine.clock.monotonic() + within;
@@ -44,15 +51,45 @@ impl Runtime {
         if !engine.idle(within, |table| table.in_flight_of(function)).await {
             return Ok(false);
         }
-        while is_leased(engine, function).await? {
+        loop {
+            let drained = look(engine, function).await?;
             let left = until.saturating_sub(engine.clock.monotonic());
-            if left.is_zero() {
-                return Ok(false);
+            match drained {
+                Drained::Wholly => return Ok(true),
+                Drained::Resumed => return Ok(false),
+                Drained::NotYet(_) if left.is_zero() => return Ok(false),
+                Drained::NotYet(wait) => engine.clock.sleep(wait.min(left)).await,
             }
-            engine.clock.sleep(LOOK.min(left)).await;
         }
-        Ok(true)
     }
+}
+
+/// How far a function is drained.
+enum Drained {
+    /// Nothing of it runs, and nothing can start.
+    Wholly,
+    /// Look again after this.
+    NotYet(Duration),
+    /// Somebody lets it go on.
+    Resumed,
+}
+
+/// Looks what runs of a function that this node knows to be paused.
+async fn look(engine: &Engine, function: &str) -> Result<Drained, StoreError> {
+    let all_know_at = engine.all_know_at();
+    let unknown_for = all_know_at.saturating_sub(engine.clock.monotonic());
+    if !unknown_for.is_zero() {
+        return Ok(Drained::NotYet(unknown_for));
+    }
+    if is_leased(engine, function).await? {
+        return Ok(Drained::NotYet(LOOK));
+    }
+    // Somebody may have let it go on meanwhile, for a moment or for longer.
+    load(engine).await?;
+    if !engine.table().paused().contains(function) {
+        return Ok(Drained::Resumed);
+    }
+    Ok(if engine.all_know_at() == all_know_at { Drained::Wholly } else { Drained::NotYet(Duration::ZERO) })
 }
 
 /// Whether anybody holds an execution of this function. One whose lease has lapsed is held by nobody: it waits to be taken over,
@@ -94,38 +131,47 @@ async fn set(
 ) -> Result<bool, StoreError> {
     let what = if is_paused { "pause" } else { "resume" };
     let auditing = Auditing { who, what, subject: function, detail };
+    let _in_turn = engine.pausing.lock().await;
     let was_paused = engine.table().paused().contains(function);
-    let content = document::change(engine, DOCUMENT, &auditing, |before| {
+    let asked = engine.here();
+    let edition = document::change(engine, DOCUMENT, &auditing, |before| {
         let mut names: BTreeSet<String> = names(before).unwrap_or_default();
         let is_changed = if is_paused { names.insert(function.to_owned()) } else { names.remove(function) };
         is_changed.then(|| serde_json::to_vec(&names).expect("names are JSON"))
     });
-    apply(engine, content.await?.as_deref())?;
+    apply(engine, asked, &edition.await?)?;
     Ok(was_paused != is_paused)
 }
 
 fn names(content: Option<&[u8]>) -> Result<BTreeSet<String>, serde_json::Error> {
-    content.filter(|it| !it.is_empty()).map_or_else(|| Ok(BTreeSet::new()), serde_json::from_slice)
+    content.map_or_else(|| Ok(BTreeSet::new()), serde_json::from_slice)
 }
 
-fn apply(engine: &Engine, content: Option<&[u8]>) -> Result<(), StoreError> {
-    let names = names(content).map_err(|error| {
+fn apply(engine: &Engine, asked: Here, edition: &Edition) -> Result<(), StoreError> {
+    let names = names(edition.content.as_deref()).map_err(|error| {
         StoreError::new(StoreErrorKind::Corrupt, "control", "read which functions are paused").because(error)
     })?;
-    engine.table().set_paused(engine.clock.monotonic(), names.into_iter().map(Into::into).collect());
-    engine.wake.notify_one();
+    let here = engine.here();
+    engine.table().set_paused(here.monotonic, names.into_iter().map(Into::into).collect());
+    // After that: nobody believes what is not set yet.
+    let is_news = engine.informed().read(asked, here, edition.fence);
+    if is_news {
+        engine.wake.notify_one();
+    }
     Ok(())
 }
 
 /// Reads which functions are paused, before anything is started.
 pub(crate) async fn load(engine: &Engine) -> Result<(), StoreError> {
-    let content = document::read(engine, DOCUMENT).await?;
-    apply(engine, content.as_deref())
+    let _in_turn = engine.pausing.lock().await;
+    let asked = engine.here();
+    let edition = document::read(engine, DOCUMENT).await?;
+    apply(engine, asked, &edition)
 }
 
 /// Follows what other nodes pause, until the runtime stops.
 pub(crate) async fn follow(engine: Arc<Engine>) {
-    while engine.stage() == Stage::Running {
+    while engine.stage() < Stage::Interrupting {
         engine.clock.sleep(POLL).await;
         if let Err(error) = load(&engine).await {
             tracing::warn!(%error, "which functions are paused could not be read");

@@ -40,6 +40,7 @@ pub(super) fn state(state: &JobState) -> String {
         JobState::Canary => "waiting for its canary".to_owned(),
         JobState::Finished => "finished".to_owned(),
         JobState::Aborted => "aborted".to_owned(),
+        JobState::Interrupted => "interrupted, because its node stopped".to_owned(),
         JobState::CanaryFailed => "its canary failed again".to_owned(),
         JobState::Failed(cause) => format!("failed: {cause}"),
     }

@@ -3,7 +3,8 @@
 //! 1. A delivery is one `POST`. It goes out once: over a connection of the pool, or over a new one.
 //! 2. What certainly did not go out, or was refused unseen, is [`Answer::NotSent`]; what may have is [`Answer::Broken`] or
 //!    [`Answer::TimedOut`]. A connection of the pool that turns out to be dead is told as what it is, and no other one is
-//!    tried.
+//!    tried. What this machine could not even try, because it has run out of descriptors, memory or ports, is told apart:
+//!    [`Trouble::Exhausted`].
 //! 3. A new connection is made in [`Limits::connect`], the head of the answer comes in [`Limits::first_byte`] or the
 //!    delivery's own, and all of it in the delivery's own time.
 //! 4. The answer is read up to [`Limits::response_bytes_max`], and then closed. Its head is limited by hyper: 100 headers,
@@ -167,14 +168,14 @@ pub struct Client {
     http2: Pool,
     proxies: Proxies,
     limits: Limits,
-    has_roots: bool,
+    roots: Arc<RootCertStore>,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("limits", &self.limits)
-            .field("has_roots", &self.has_roots)
+            .field("has_roots", &self.has_roots())
             .finish_non_exhaustive()
     }
 }
@@ -185,7 +186,6 @@ impl Client {
     pub fn new(settings: Settings) -> Self {
         let Settings { policy, limits, resolver, proxies, roots } = settings;
         let roots = roots.unwrap_or_else(native_roots);
-        let has_roots = !roots.is_empty();
         let policy = Arc::new(policy);
         let pool = |protocol| {
             let guarded = Guarded {
@@ -198,12 +198,17 @@ impl Client {
             build(&limits, InTime { way, limit: limits.connect }, protocol)
         };
         let (negotiated, http2) = (pool(Protocol::Negotiated), pool(Protocol::Http2));
-        Self { negotiated, http2, proxies, limits, has_roots }
+        Self { negotiated, http2, proxies, limits, roots: Arc::new(roots) }
     }
 
     /// Whether there are certificates to believe; without them, no encrypted target can be called.
-    pub const fn has_roots(&self) -> bool {
-        self.has_roots
+    pub fn has_roots(&self) -> bool {
+        !self.roots.is_empty()
+    }
+
+    /// The certificates that are believed.
+    pub fn roots(&self) -> &RootCertStore {
+        &self.roots
     }
 
     /// What is at a target: one `GET`, behind the same guard and within the same limits. For keys and certificates.

@@ -5,7 +5,10 @@
 //! 2. Addresses are tried one after the other, the next one when the last has failed or taken [`HEAD_START`], and the
 //!    first that connects wins.
 //! 3. All of it, encryption included, happens in time.
-//! 4. Where there is a [proxy](super::Proxies) on the way, the connection goes there instead, and only the URL is checked.
+//! 4. What fails because this machine has run out of descriptors, memory or ports was not tried, and says nothing of the
+//!    target. Ports are told by an address of IPv4 alone: a machine without IPv6 has no address for it either, and always says
+//!    so.
+//! 5. Where there is a [proxy](super::Proxies) on the way, the connection goes there instead, and only the URL is checked.
 
 use super::{
     ADDRESSES_MAX, Cause, Resolve, Trouble,
@@ -18,7 +21,8 @@ use hyper_util::rt::TokioIo;
 use semel_core::{BoxFuture, sabotage::is_on};
 use std::{
     error::Error as StdError,
-    net::IpAddr,
+    io,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -87,7 +91,7 @@ impl Guarded {
 
     async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Cause> {
         let addresses = self.resolver.resolve(name).await;
-        let addresses = addresses.map_err(|error| Cause::from_error(Trouble::Unresolved, &error))?;
+        let addresses = addresses.map_err(|error| Cause::from_machine(Trouble::Unresolved, &error))?;
         if addresses.is_empty() {
             return Err(Cause::new(Trouble::Unresolved, "the answer is empty"));
         }
@@ -107,25 +111,37 @@ async fn first_to_connect(addresses: &[Vetted]) -> Result<TcpStream, Cause> {
         while let Ok(Some(ended)) = timeout_at(until, under_way.join_next()).await {
             match ended.expect("connecting does not panic") {
                 Ok(stream) => return Ok(stream),
-                Err(cause) => last = cause,
+                Err(cause) => last = weightier(last, cause),
             }
         }
     }
     while let Some(ended) = under_way.join_next().await {
         match ended.expect("connecting does not panic") {
             Ok(stream) => return Ok(stream),
-            Err(cause) => last = cause,
+            Err(cause) => last = weightier(last, cause),
         }
     }
     Err(last)
 }
 
+/// Which of two causes is told: the later one, unless an address was not tried at all.
+fn weightier(earlier: Cause, later: Cause) -> Cause {
+    if earlier.trouble == Trouble::Exhausted { earlier } else { later }
+}
+
 async fn connect(address: Vetted) -> Result<TcpStream, Cause> {
-    let connected = TcpStream::connect(address.address()).await;
-    let stream = connected.map_err(|error| Cause::from_error(Trouble::Unconnected, &error))?;
+    let address = address.address();
+    let stream = TcpStream::connect(address).await.map_err(|error| unconnected(address, &error))?;
     // A socket that cannot do this still delivers.
     let _ = stream.set_nodelay(true);
     Ok(stream)
+}
+
+/// Why there is no connection to this address.
+fn unconnected(address: SocketAddr, error: &io::Error) -> Cause {
+    let is_without_port = address.is_ipv4() && error.kind() == io::ErrorKind::AddrNotAvailable;
+    let trouble = if is_without_port { Trouble::Exhausted } else { Trouble::Unconnected };
+    Cause::from_machine(trouble, error)
 }
 
 /// Connects and encrypts, in time.
@@ -150,5 +166,26 @@ impl Service<Uri> for InTime {
             let too_late = |_| Err(Cause::new(Trouble::ConnectTooLate, "").into());
             connecting.await.unwrap_or_else(too_late)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_ports_is_told_from_one_without_ipv6() {
+        let error = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let trouble = |address: &str| unconnected(address.parse().unwrap(), &error).trouble;
+        assert_eq!(trouble("192.0.2.1:80"), Trouble::Exhausted);
+        assert_eq!(trouble("[2001:db8::1]:80"), Trouble::Unconnected);
+    }
+
+    #[test]
+    fn that_an_address_was_not_tried_outweighs_that_another_did_not_answer() {
+        let [refused, exhausted] =
+            [Trouble::Unconnected, Trouble::Exhausted].map(|it| Cause::new(it, it.as_str()));
+        assert_eq!(weightier(refused.clone(), exhausted.clone()), exhausted);
+        assert_eq!(weightier(exhausted.clone(), refused), exhausted);
     }
 }

@@ -119,7 +119,10 @@ impl Service<Uri> for Direct {
 async fn reach(proxy: &Uri) -> Result<TcpStream, Cause> {
     let host = proxy.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let stream = TcpStream::connect((host, proxy.port_u16().unwrap_or(80))).await;
-    let stream = stream.map_err(|error| Cause::new(Trouble::Unconnected, format!("the proxy: {error}")))?;
+    let stream = stream.map_err(|error| {
+        let Cause { trouble, .. } = Cause::from_machine(Trouble::Unconnected, &error);
+        Cause::new(trouble, format!("the proxy: {error}"))
+    })?;
     // A socket that cannot do this still delivers.
     let _ = stream.set_nodelay(true);
     Ok(stream)

@@ -1,5 +1,6 @@
 //! Names to addresses.
 
+use super::trouble::is_exhaustion;
 use semel_core::BoxFuture;
 use std::{
     io,
@@ -35,10 +36,17 @@ impl Resolve for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         let host = (name.to_owned(), 0);
         Box::pin(self.bounded(move || {
-            let addresses = host.to_socket_addrs()?;
+            let addresses = host.to_socket_addrs().map_err(rather)?;
             Ok(addresses.map(|address| address.ip()).collect())
         }))
     }
+}
+
+/// Why a name could not be looked up. The machine's resolver says that there is no such name, too, if it cannot open what it
+/// needs to look: so this opens something itself.
+fn rather(error: io::Error) -> io::Error {
+    let opened = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+    opened.err().filter(is_exhaustion).unwrap_or(error)
 }
 
 impl SystemResolver {

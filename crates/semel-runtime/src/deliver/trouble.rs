@@ -1,7 +1,7 @@
 //! What can go wrong on the way, in few words.
 
 use super::guard::Refusal;
-use std::{error::Error as StdError, fmt};
+use std::{error::Error as StdError, fmt, io};
 
 /// Longest detail of a cause, in bytes.
 pub const DETAIL_BYTES_MAX: usize = 256;
@@ -18,6 +18,9 @@ pub enum Trouble {
     /// Nobody listens, or the way there is closed.
     #[error("no connection could be made")]
     Unconnected,
+    /// This machine has nothing left to make a connection with: descriptors, memory or ports. It says nothing of the target.
+    #[error("this machine has nothing left to make a connection with")]
+    Exhausted,
     /// No connection in time.
     #[error("no connection could be made in time")]
     ConnectTooLate,
@@ -45,6 +48,7 @@ impl Trouble {
             Self::Blocked => "blocked",
             Self::Unresolved => "unresolved",
             Self::Unconnected => "unconnected",
+            Self::Exhausted => "exhausted",
             Self::ConnectTooLate => "connect_too_late",
             Self::Unencrypted => "unencrypted",
             Self::Stale => "stale",
@@ -77,6 +81,11 @@ impl Cause {
         Self::new(Trouble::Blocked, refusal)
     }
 
+    /// What the machine said about a connection that it could not make, or a name that it could not look up.
+    pub(super) fn from_machine(trouble: Trouble, error: &io::Error) -> Self {
+        Self::from_error(if is_exhaustion(error) { Trouble::Exhausted } else { trouble }, error)
+    }
+
     /// Trouble, with the innermost of the errors that led to it.
     pub(super) fn from_error(trouble: Trouble, error: &(dyn StdError + 'static)) -> Self {
         let innermost = chain(error).last().expect("a chain has at least its beginning");
@@ -92,6 +101,16 @@ impl fmt::Display for Cause {
 }
 
 impl StdError for Cause {}
+
+/// Whether an error of the machine means that it has run out of what every connection needs: nothing was tried.
+pub(super) fn is_exhaustion(error: &io::Error) -> bool {
+    // Neither has a kind of its own; their numbers are the same on every Unix.
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOBUFS: i32 = if cfg!(target_os = "linux") { 105 } else { 55 };
+    error.kind() == io::ErrorKind::OutOfMemory
+        || matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS))
+}
 
 /// An error and everything that led to it.
 pub(super) fn chain<'a>(
@@ -120,6 +139,18 @@ mod tests {
         let cause = Cause::new(Trouble::Closed, format!("a\r\nb\u{1b}[31m\u{202e}{}", "é".repeat(1_000)));
         assert!(cause.detail.len() <= DETAIL_BYTES_MAX);
         assert!(cause.detail.starts_with("a  b [31m é"), "{}", cause.detail);
+    }
+
+    #[test]
+    fn a_machine_that_has_run_out_is_told_from_a_target_that_is_not_there() {
+        let trouble =
+            |number| Cause::from_machine(Trouble::Unconnected, &io::Error::from_raw_os_error(number)).trouble;
+        // ENFILE, EMFILE, ENOMEM.
+        assert_eq!([23, 24, 12].map(trouble), [Trouble::Exhausted; 3]);
+        let refused = Cause::from_machine(Trouble::Unconnected, &io::ErrorKind::ConnectionRefused.into());
+        assert_eq!(refused.trouble, Trouble::Unconnected);
+        let unknown = Cause::from_machine(Trouble::Unresolved, &io::Error::other("no such host"));
+        assert_eq!(unknown.trouble, Trouble::Unresolved);
     }
 
     #[test]

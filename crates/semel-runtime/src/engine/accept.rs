@@ -74,7 +74,7 @@ pub(crate) async fn accept(
     headers: &HeaderMap,
     only: Option<&[Arc<str>]>,
 ) -> Result<Vec<Receipt>, Refused> {
-    if engine.stage() != Stage::Running {
+    if engine.stage() >= Stage::Stopping {
         return Err(Refused::Stopping);
     }
     if !engine.is_open() {
@@ -140,10 +140,12 @@ fn leased(engine: &Engine, at: Moment, execution: &Execution, function: &Functio
     if is_on("attempt_counted_after") { Execution { attempts: 0, ..leased } } else { leased }
 }
 
-/// A place for a fresh execution, if there is one.
+/// A place for a fresh execution, if there is one. Where nothing more is started there is none.
 pub(crate) fn place(engine: &Arc<Engine>, at: Moment, execution: &Execution) -> Option<Place> {
     let (name, bytes) = (&execution.function, execution.event.as_ref().map_or(0, |it| it.len()));
-    let is_admitted = engine.table().admit(at, name, bytes, execution.order.is_some());
+    let may_start = engine.stage() == Stage::Running || is_on("stopping_starts_calls");
+    let is_admitted =
+        may_start && engine.is_informed() && engine.table().admit(at, name, bytes, execution.order.is_some());
     is_admitted.then(|| Place::of_taken(Arc::clone(engine), Arc::clone(name), Kind::Fresh, bytes))
 }
 
@@ -166,7 +168,8 @@ pub(crate) fn enter_called(
     entering
 }
 
-fn note_repeat(engine: &Engine, execution: &Execution, is_same: bool) {
+/// One more of what had come before.
+pub(crate) fn note_repeat(engine: &Engine, execution: &Execution, is_same: bool) {
     engine.table().count(&execution.function, |totals| {
         totals.duplicates += 1;
         totals.mismatches += u64::from(!is_same);

@@ -3,13 +3,13 @@
 //! 1. What was claimed may still not be tried: its attempts are used up, or it waited too long. Then it lapses. Or nobody knows
 //!    what the attempt before did, and the function wants that reported.
 //! 2. Nothing is started late: a node that was frozen after the claim hands back what it holds. So it does if the function was
-//!    paused meanwhile, or its target is down, or as many calls as it may have take too long.
+//!    paused meanwhile, or nobody knows whether it was, or its target is down, or as many calls as it may have take too long.
 //! 3. One attempt is one call. It counts, whatever comes of it: the claim has counted it already. Its turn is another's before
 //!    what became of it is written.
 //! 4. A panic is a failed attempt, and nobody else's.
 //! 5. An attempt that is interrupted, because the runtime stops, failed: it is not made again before its lease would
 //!    have lapsed, because the function may still be at work. If nothing of its request has left, it was none: it is called
-//!    off and handed back.
+//!    off and handed back. So it is if this machine has run out of what it takes to send one.
 //!
 //! It does not decide when to try again: see [`semel_core::retry`].
 
@@ -20,7 +20,7 @@ use super::{
     settle::{MARGIN, Settled, settle},
     shared::{Engine, Stage, locked},
     table::{LEASE_SLACK, Moment, lease},
-    verdict::{Ended, Heard, doubted, ended, interrupted},
+    verdict::{Ended, Heard, doubted, ended, exhausted, interrupted},
 };
 use crate::{
     control::pause_by_runtime,
@@ -90,7 +90,8 @@ pub(crate) async fn attempt(mut attempt: Box<Attempt>) {
     let Attempt { engine, function, place, held, event, began, report } = &mut *attempt;
     let (engine, function, held, began) = (&*engine, &*function, &*held, *began);
     let flying = InFlight::new(engine, &held.value);
-    let may_start = place.turn(began + START_MAX).await && engine.stage() != Stage::Interrupting;
+    let may_start =
+        place.turn(began + START_MAX).await && engine.stage() != Stage::Interrupting && engine.is_informed();
     let opening = opening(engine.moment(), &held.value, function, began, may_start);
     let input = match opening {
         Opening::Not(input) => input,
@@ -150,7 +151,12 @@ async fn call(
         }
     };
     match heard {
-        Ok(heard) => ended(heard, function, engine.clock.now()),
+        Ok(heard) => {
+            if let Some(cause) = exhausted(&heard) {
+                engine.tell_exhausted(cause);
+            }
+            ended(heard, function, engine.clock.now())
+        }
         Err(panic) => {
             let error = format!("the attempt panicked: {panic}");
             Ended::unheard(Input::Fail { error, retry_after: None })
@@ -172,7 +178,7 @@ async fn ask(
     match &function.aim {
         Aim::Url(target) => {
             let read = event.as_ref().expect(READ);
-            let delivery = dispatch::delivery(function, target, read, &attempted, engine.clock.now());
+            let delivery = dispatch::delivery(function, target, read, &attempted, engine.clock.wall());
             *event = None;
             let delivering = engine.deliver.deliver(Delivery { departure: departure.clone(), ..delivery });
             Heard::Answer(delivering.await)

@@ -11,11 +11,11 @@
 //! A function that is called in order cannot be called while the sender waits: only the queue knows whose turn it is.
 
 use super::{
-    accept::{Entering, Existing, enter_called, is_within, place},
+    accept::{Entering, Existing, enter_called, is_within, note_repeat, place},
     attempt::{Attempt, attempt},
     place::Place,
     receipt::{RETRY_AFTER, Refused},
-    settle::{Settled, write_once},
+    settle::{Settled, write_unless_ended},
     shared::{Engine, Stage, locked},
     table::lease,
     verdict::answered_status,
@@ -31,6 +31,7 @@ use semel_core::{
     queue::{Change, Fenced, Written},
     record::{Body, Holder, Reason},
     retry::Jitter,
+    sabotage::is_on,
     time::Timestamp,
 };
 use semel_events::event::Event;
@@ -237,7 +238,11 @@ fn begin(engine: &Arc<Engine>, event: &Event, (function, execution, place): Plac
     let (id, fingerprint) = (execution.id(), execution.fingerprint);
     let bytes = execution.event.clone().expect("it was just accepted");
     let how = match place {
-        Err(outcome) => How::Known(outcome),
+        Err(outcome) => {
+            // Here, and not where it was found: until all places are taken, the whole may yet be refused.
+            note_repeat(engine, &execution, !matches!(outcome, CallOutcome::Mismatch { .. }));
+            How::Known(outcome)
+        }
         Ok(place) => {
             How::Entering(enter_called(engine, Arc::clone(&function), &execution, event.clone(), place))
         }
@@ -251,6 +256,10 @@ async fn finish(engine: &Arc<Engine>, begun: Begun) -> Result<CallOutcome, Refus
         How::Entering(entering) => entering.await.map_err(|_| Refused::Stopping)?,
     };
     match entering {
+        Entering::Started(_) if is_on("sync_answers_before_the_end") => {
+            let body = Body::Kept { bytes: Vec::new(), until: engine.clock.now() };
+            Ok(CallOutcome::Completed { body, is_replay: false })
+        }
         Entering::Started(settled) => Ok(told(settled.await)),
         Entering::Lost(cause) => Err(Refused::Unavailable { retry_after: RETRY_AFTER, cause }),
         Entering::Duplicate(existing) => {
@@ -275,27 +284,26 @@ async fn run(
 ) -> Result<CallOutcome, Refused> {
     let began = engine.clock.monotonic();
     let change = Change { expected, after, causes: Vec::new() };
-    let (change, written) = write_once(engine, change).await;
-    match written {
-        Ok(Written::Won(fence)) => {
-            let (report, settled) = oneshot::channel();
-            let held = Fenced { fence, value: change.after };
-            let attempt_of = Attempt {
-                engine: Arc::clone(engine),
-                function,
-                place,
-                held,
-                event: Some(event),
-                began,
-                report: Some(report),
-            };
-            engine.tasks.spawn(attempt(Box::new(attempt_of)));
-            Ok(told(settled.await))
-        }
+    let (change, written) = write_unless_ended(engine, change).await.map_err(|_| Refused::Stopping)?;
+    let fence = match written {
+        Ok(Written::Won(fence)) => fence,
+        Ok(Written::Lost) if is_on("sync_runs_what_it_lost") => expected,
         // Somebody else was faster, and is at it.
-        Ok(Written::Lost) => Ok(CallOutcome::Running { after: RETRY_AFTER }),
-        Err(cause) => Err(Refused::Unavailable { retry_after: RETRY_AFTER, cause }),
-    }
+        Ok(Written::Lost) => return Ok(CallOutcome::Running { after: RETRY_AFTER }),
+        Err(cause) => return Err(Refused::Unavailable { retry_after: RETRY_AFTER, cause }),
+    };
+    let (report, settled) = oneshot::channel();
+    let attempt_of = Attempt {
+        engine: Arc::clone(engine),
+        function,
+        place,
+        held: Fenced { fence, value: change.after },
+        event: Some(event),
+        began,
+        report: Some(report),
+    };
+    engine.tasks.spawn(attempt(Box::new(attempt_of)));
+    Ok(told(settled.await))
 }
 
 fn told(settled: Result<Settled, oneshot::error::RecvError>) -> CallOutcome {

@@ -9,7 +9,7 @@
 
 use super::{
     attempt::{Attempt, attempt},
-    gate::share::Kind,
+    gate::{asking::POLL, share::Kind},
     place::Place,
     settle::{PAUSE_MAX, PAUSE_MIN, write_once},
     shared::{Engine, Stage},
@@ -32,7 +32,8 @@ const HAND_BACK: Duration = Duration::from_secs(1);
 pub(crate) async fn claim_due(engine: Arc<Engine>) {
     while engine.stage() == Stage::Running {
         let at = engine.moment();
-        let demanded = engine.table().demand(at);
+        // Who does not know what is paused is woken when it does.
+        let demanded = if engine.is_informed() { engine.table().demand(at) } else { Demanded::Wait(POLL) };
         match demanded {
             Demanded::Wants(wants) => claim(&engine, at, wants).await,
             Demanded::Wait(wait) => tokio::select! {
@@ -40,7 +41,7 @@ pub(crate) async fn claim_due(engine: Arc<Engine>) {
                 () = engine.wake.notified() => {}
                 () = engine.queue.hint() => engine.table().hinted(engine.clock.now()),
                 () = engine.clock.sleep(wait) => {}
-                () = engine.raised(Stage::Stopping) => {}
+                () = engine.raised(Stage::Keeping) => {}
             },
         }
     }

@@ -46,6 +46,8 @@ struct Waiting<T, A> {
     submissions: VecDeque<Submission<T, A>>,
     bytes: usize,
     flights: u32,
+    /// Nothing flies any more.
+    is_closed: bool,
 }
 
 struct Submission<T, A> {
@@ -60,7 +62,7 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         tasks: Arc<Tasks>,
         call: impl Fn(Vec<T>) -> BoxFuture<'static, Called<T, A>> + Send + Sync + 'static,
     ) -> Self {
-        let waiting = Waiting { submissions: VecDeque::new(), bytes: 0, flights: 0 };
+        let waiting = Waiting { submissions: VecDeque::new(), bytes: 0, flights: 0, is_closed: false };
         Self { shared: Arc::new(Shared { call: Box::new(call), tasks, waiting: Mutex::new(waiting) }) }
     }
 
@@ -68,6 +70,11 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
     pub(crate) fn submit(&self, items: Vec<T>, bytes: usize, done: Done<T, A>) {
         assert!(items.len() <= BATCH_MAX, "{} items in a submission", items.len());
         let mut waiting = self.shared.lock();
+        if waiting.is_closed {
+            // Outside the lock, as below. Whoever waits for `done` finds that it is gone.
+            drop(waiting);
+            return;
+        }
         waiting.submissions.push_back(Submission { items, bytes, done });
         waiting.bytes += bytes;
         if waiting.flights < FLIGHTS_MAX {
@@ -77,9 +84,13 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         }
     }
 
-    /// Forgets what waits: the runtime is gone, and nobody is there to be told.
-    pub(crate) fn clear(&self) {
-        let submissions = std::mem::take(&mut self.shared.lock().submissions);
+    /// Forgets what waits and what comes: the runtime is gone. Whoever waits for it finds that it will not be told.
+    pub(crate) fn close(&self) {
+        let submissions = {
+            let mut waiting = self.shared.lock();
+            waiting.is_closed = true;
+            std::mem::take(&mut waiting.submissions)
+        };
         // Outside the lock: what is forgotten may hold the last handle of something.
         drop(submissions);
     }

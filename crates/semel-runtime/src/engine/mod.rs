@@ -19,6 +19,7 @@ mod forward;
 pub mod gate;
 mod gather;
 mod guarded;
+mod informed;
 mod place;
 mod purge;
 mod receipt;
@@ -33,6 +34,7 @@ mod verdict;
 
 pub use admission::Waiting;
 pub use call::{Answered, CallOutcome, Called};
+pub(crate) use informed::{BELIEVED, Here};
 pub use receipt::{Entry, Receipt, Refused, Taken};
 pub use runtime::{Builder, FunctionsError, IN_FLIGHT_MAX, MEMORY_MAX, Runtime, StartError};
 pub(crate) use shared::{Engine, Stage, locked};

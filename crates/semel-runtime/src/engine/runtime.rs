@@ -73,6 +73,7 @@ pub struct Builder {
     functions: Vec<Function>,
     in_flight_max: u32,
     memory_max: usize,
+    is_alone: bool,
     seed: Option<u64>,
 }
 
@@ -98,6 +99,13 @@ impl Builder {
         self
     }
 
+    /// No other node has this queue, or ever will while this one runs: what it pauses need not get about.
+    #[must_use]
+    pub const fn alone(mut self, is_alone: bool) -> Self {
+        self.is_alone = is_alone;
+        self
+    }
+
     /// With random numbers that come again: for simulations, and for nothing else.
     #[doc(hidden)]
     #[must_use]
@@ -108,8 +116,8 @@ impl Builder {
 
     /// Starts it, in the surrounding tokio runtime, once it has read which functions are paused.
     pub async fn start(self) -> Result<Runtime, StartError> {
-        let Self { queue, deliver, functions, in_flight_max, memory_max, seed } = self;
-        let parts = Parts { queue, deliver, seed, in_flight_max, bytes_max: memory_max };
+        let Self { queue, deliver, functions, in_flight_max, memory_max, is_alone, seed } = self;
+        let parts = Parts { queue, deliver, seed, in_flight_max, bytes_max: memory_max, is_alone };
         let engine = Arc::new(Engine::new(parts));
         let runtime = Runtime { alive: Arc::new(Alive(Arc::clone(&engine))) };
         runtime.replace(functions)?;
@@ -210,6 +218,7 @@ impl Runtime {
             functions: Vec::new(),
             in_flight_max: IN_FLIGHT_MAX,
             memory_max: MEMORY_MAX,
+            is_alone: false,
             seed: None,
         }
     }
@@ -263,6 +272,12 @@ impl Runtime {
         Ok(())
     }
 
+    /// Lets so many executions be held at once from now on, over all functions. Nobody who is held already is let go.
+    pub fn allow(&self, in_flight_max: u32) {
+        self.engine().table().allow(in_flight_max);
+        self.engine().wake.notify_one();
+    }
+
     /// How every function stands on this node.
     pub fn status(&self) -> Vec<FunctionStatus> {
         self.engine().table().status()
@@ -291,6 +306,12 @@ impl Runtime {
         engine.raise(Stage::Interrupting);
     }
 
+    /// Begins to stop: from now on nothing is claimed or started. What runs goes on, and what comes is durable all the same, for
+    /// later or for other nodes; only who would wait for its end is told to come again.
+    pub fn start_nothing_more(&self) {
+        self.engine().raise(Stage::Keeping);
+    }
+
     /// Stops: takes nothing more, finishes what runs until the deadline, and hands back the rest. Whether everything was
     /// finished or handed back; if not, leases lapse, and others take over.
     pub async fn shutdown(&self, deadline: Duration) -> bool {
@@ -301,6 +322,8 @@ impl Runtime {
             engine.raise(Stage::Interrupting);
         }
         let is_done = is_done || engine.idle(HAND_BACK_MAX, Table::in_flight).await;
+        // Jobs have ended by now; others are told so.
+        let _their_records_lapse = engine.idle(HAND_BACK_MAX, |_| locked(&engine.jobs).running()).await;
         engine.end();
         is_done
     }

@@ -100,11 +100,12 @@ async fn write(engine: &Engine, mut change: Change, until: Duration) -> Settled 
     }
 }
 
-/// Writes with whoever else writes now, and gives the change back. It goes at once: a future would have room for it.
-pub(crate) fn write_once(
-    engine: &Engine,
-    change: Change,
-) -> impl Future<Output = (Change, Result<Written, Arc<StoreError>>)> + Send + use<> {
+/// A change that was written, or of which nobody could tell.
+pub(crate) type Wrote = (Change, Result<Written, Arc<StoreError>>);
+
+/// Writes with whoever else writes now, and gives the change back, unless the runtime ends before. It goes at once: a future
+/// would have room for it.
+pub(crate) fn write_unless_ended(engine: &Engine, change: Change) -> oneshot::Receiver<Wrote> {
     let (tell, told) = oneshot::channel();
     let bytes = change.after.event.as_ref().map_or(0, |it| it.len());
     let done = Box::new(move |mut changes: Vec<Change>, told: Result<Vec<Written>, Arc<StoreError>>| {
@@ -112,8 +113,13 @@ pub(crate) fn write_once(
         let _gone = tell.send((change, told.map(|it| it[0])));
     });
     engine.writes.submit(vec![change], bytes, done);
+    told
+}
+
+/// The same for a task of the runtime's own, which ends with it.
+pub(crate) fn write_once(engine: &Engine, change: Change) -> impl Future<Output = Wrote> + Send + use<> {
+    let told = write_unless_ended(engine, change);
     async {
-        // The flight tells everybody, unless the runtime itself is gone, and then nobody waits.
         match told.await {
             Ok(told) => told,
             Err(_) => std::future::pending().await,

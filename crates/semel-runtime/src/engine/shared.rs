@@ -7,11 +7,16 @@ use super::{
     flying::Flying,
     gather::Gather,
     guarded::Guarded,
+    informed::{Here, Informed},
     repeats::Repeated,
     table::{Moment, Table},
     tasks::Tasks,
 };
-use crate::{control::Jobs, deliver::Deliver, function::Function};
+use crate::{
+    control::Jobs,
+    deliver::{Cause, Deliver},
+    function::Function,
+};
 use semel_core::{
     execution::Execution,
     queue::{Accepted, Change, Queue, Written},
@@ -24,11 +29,16 @@ use std::{
 };
 use tokio::sync::Notify;
 
+/// How often something is told that is so for many at once.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
 /// How far a runtime is on its way to its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Stage {
     /// It takes everything.
     Running,
+    /// It starts nothing more: what comes is kept for later, or for others.
+    Keeping,
     /// It takes nothing more, and finishes what runs.
     Stopping,
     /// It hands back what runs.
@@ -58,9 +68,17 @@ pub(crate) struct Engine {
     /// Wakes whoever waits for the end, in the order they came: a simulation is the same every time.
     stage_raised: Notify,
     pub(crate) jobs: Mutex<Jobs>,
+    /// What this node knows of what is paused.
+    informed: Mutex<Informed>,
+    /// Whether it has the queue for itself: it knows what it wrote.
+    is_alone: bool,
+    /// Held while that is read or changed: an older answer never comes after a newer one.
+    pub(crate) pausing: tokio::sync::Mutex<()>,
     /// Most bytes of events that wait to be written.
     bytes_max: usize,
     admission: Mutex<Admission>,
+    /// When it was last told that this machine has run out of what deliveries need.
+    exhaustion_told: Mutex<Option<Duration>>,
     /// When the last entry of the audit log was written.
     pub(crate) audited_at: Mutex<Timestamp>,
 }
@@ -72,12 +90,13 @@ pub(crate) struct Parts {
     pub(crate) seed: Option<u64>,
     pub(crate) in_flight_max: u32,
     pub(crate) bytes_max: usize,
+    pub(crate) is_alone: bool,
 }
 
 impl Engine {
     /// An engine without functions, in the surrounding tokio runtime. Nothing runs yet.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { queue, deliver, seed, in_flight_max, bytes_max } = parts;
+        let Parts { queue, deliver, seed, in_flight_max, bytes_max, is_alone } = parts;
         let (clock, tasks) = (queue.clock(), Arc::new(Tasks::new()));
         let queue: Arc<dyn Queue> = Arc::new(Guarded(queue));
         let started = clock.monotonic();
@@ -113,8 +132,12 @@ impl Engine {
             stage: Mutex::new(Stage::Running),
             stage_raised: Notify::new(),
             jobs: Mutex::default(),
+            informed: Mutex::new(Informed::new()),
+            is_alone,
+            pausing: tokio::sync::Mutex::default(),
             bytes_max,
             admission: Mutex::default(),
+            exhaustion_told: Mutex::default(),
             audited_at: Mutex::new(Timestamp::from_millis(0)),
         }
     }
@@ -134,6 +157,39 @@ impl Engine {
         Moment { now: self.clock.now(), monotonic: self.clock.monotonic() }
     }
 
+    /// This moment, by the clocks that no store keeps.
+    pub(crate) fn here(&self) -> Here {
+        Here { monotonic: self.clock.monotonic(), wall: self.clock.wall() }
+    }
+
+    /// What this node knows of what is paused.
+    pub(crate) fn informed(&self) -> MutexGuard<'_, Informed> {
+        locked(&self.informed)
+    }
+
+    /// Whether this node knows which functions are paused: else it starts nothing.
+    pub(crate) fn is_informed(&self) -> bool {
+        self.is_alone || {
+            let here = self.here();
+            self.informed().is_informed(here)
+        }
+    }
+
+    /// When all nodes know what this one knows of what is paused, by the monotonic clock.
+    pub(crate) fn all_know_at(&self) -> Duration {
+        if self.is_alone { Duration::ZERO } else { self.informed().all_know_at() }
+    }
+
+    /// Tells that this machine has run out of what deliveries need: seldom, because it is so for all of them at once.
+    pub(crate) fn tell_exhausted(&self, cause: &Cause) {
+        let now = self.clock.monotonic();
+        let mut told = locked(&self.exhaustion_told);
+        if told.is_none_or(|it| now.saturating_sub(it) >= TOLD_EVERY) {
+            *told = Some(now);
+            tracing::warn!(%cause, "deliveries wait, and were no attempts: raise what this process may open");
+        }
+    }
+
     /// The table, locked.
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
         locked(&self.table)
@@ -147,8 +203,8 @@ impl Engine {
     /// Drops what runs where it stands.
     pub(crate) fn end(&self) {
         self.tasks.end();
-        self.accepts.clear();
-        self.writes.clear();
+        self.accepts.close();
+        self.writes.close();
     }
 
     /// How far it is on its way to its end.

@@ -185,6 +185,12 @@ impl Table {
         self.divide();
     }
 
+    /// So many may be held at once from now on.
+    pub(crate) fn allow(&mut self, budget: u32) {
+        self.budget = budget;
+        self.divide();
+    }
+
     fn divide(&mut self) {
         let count = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         for entry in self.entries.values_mut() {

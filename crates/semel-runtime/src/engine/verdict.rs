@@ -6,18 +6,22 @@
 //!    else only its size and hash are.
 //! 3. An answer that was lost is a failure, unless the function wants it [reported](OnLost::Report): then nobody can tell what
 //!    became of the event. So it is if whoever waited for an answer is gone, or has to go.
-//! 4. A target is alive if it answered in whichever way, except with 429 or 5xx without its own word; it is down if it did
-//!    not answer. A request that the guard held back, or that met a connection which had just ended, says nothing of it.
+//! 4. What this machine had nothing left to send with was no attempt: it is handed back, and due again after
+//!    [`EXHAUSTED_PAUSE`]. Where retry is off, it would be lost otherwise, for want of a descriptor.
+//! 5. A target is alive if it answered in whichever way, except with 429 or 5xx without its own word; it is down if it did
+//!    not answer. A request that the guard held back, that met a connection which had just ended, or that this machine could
+//!    not send, says nothing of it.
 
 use super::gate::breaker::Health;
 use crate::{
-    deliver::{Answer, Preset, Status, Trouble, Verdict, verdict},
+    deliver::{Answer, Cause, Preset, Status, Trouble, Verdict, verdict},
     function::{Function, HandleError, OnLost},
 };
 use http::StatusCode;
 use semel_core::{
     execution::{Execution, Input},
     record::{Body, NotKept},
+    sabotage::is_on,
     time::Timestamp,
 };
 use sha2::{Digest, Sha256};
@@ -27,6 +31,9 @@ use std::time::Duration;
 pub(crate) const RESULT_BYTES_MAX: usize = 64 * 1024;
 /// How long a result is kept; never longer than its execution.
 pub(crate) const RESULT_RETENTION: Duration = Duration::from_hours(24);
+
+/// How long it takes until what this machine could not send is due again.
+pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_secs(1);
 
 /// What came of a call.
 #[derive(Debug)]
@@ -80,8 +87,12 @@ pub(crate) fn ended(heard: Heard, function: &Function, now: Timestamp) -> Ended 
 
 fn of_heard(heard: Heard, preset: Preset, on_lost: OnLost, now: Timestamp) -> Ended {
     let health = health_of(&heard);
+    let is_exhausted = exhausted(&heard).is_some();
     let is_lost = matches!(heard, Heard::Answer(Answer::Broken(_) | Answer::TimedOut(_)));
     let (input, stops) = match heard {
+        _ if is_exhausted && !is_on("exhaustion_counts_as_an_attempt") => {
+            (Input::HandBack { delay: EXHAUSTED_PAUSE }, false)
+        }
         Heard::Answer(answer) => match verdict(answer, preset, now) {
             Verdict::Done(status) => (Input::Complete(body(now, status)), false),
             Verdict::Retry { error, .. } if is_lost && on_lost == OnLost::Report => {
@@ -98,6 +109,14 @@ fn of_heard(heard: Heard, preset: Preset, on_lost: OnLost, now: Timestamp) -> En
         Heard::Result(Err(HandleError::Fatal { error })) => (Input::Reject { error }, false),
     };
     Ended { input, health, stops }
+}
+
+/// What this machine has run out of, if that is why nothing was sent.
+pub(crate) fn exhausted(heard: &Heard) -> Option<&Cause> {
+    match heard {
+        Heard::Answer(Answer::NotSent(cause)) if cause.trouble == Trouble::Exhausted => Some(cause),
+        Heard::Answer(_) | Heard::Result(_) => None,
+    }
 }
 
 /// The status that a function answered with, by an error that tells of it: `answered 503 Service Unavailable: try later`.
@@ -131,7 +150,7 @@ fn health_of(heard: &Heard) -> Health {
             if is_down { Health::Down } else { Health::Alive }
         }
         Heard::Answer(Answer::NotSent(cause))
-            if matches!(cause.trouble, Trouble::Blocked | Trouble::Stale) =>
+            if matches!(cause.trouble, Trouble::Blocked | Trouble::Stale | Trouble::Exhausted) =>
         {
             Health::Unknown
         }
@@ -143,7 +162,7 @@ fn health_of(heard: &Heard) -> Health {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deliver::{Cause, Outcome, Stage};
+    use crate::deliver::{Outcome, Stage};
 
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
@@ -162,6 +181,7 @@ mod tests {
             (Answer::NotSent(Cause::new(Trouble::Unconnected, "")), Health::Down),
             (Answer::NotSent(Cause::new(Trouble::Blocked, "")), Health::Unknown),
             (Answer::NotSent(Cause::new(Trouble::Stale, "")), Health::Unknown),
+            (Answer::NotSent(Cause::new(Trouble::Exhausted, "")), Health::Unknown),
             (Answer::NotSent(Cause::new(Trouble::Refused, "")), Health::Down),
             (Answer::Broken(Cause::new(Trouble::Closed, "")), Health::Down),
             (Answer::TimedOut(Stage::Head), Health::Down),

@@ -123,3 +123,21 @@ async fn a_call_that_its_sender_gave_up_is_finished_all_the_same() {
     assert_eq!(world.status(id).await, Status::Completed);
     assert_eq!(target.seen().len(), 1);
 }
+
+/// Its last attempt failed, the sender's own retry starts it again, and the runtime ends before that is written.
+#[tokio::test(start_paused = true)]
+async fn a_sender_that_waits_is_told_that_the_runtime_has_ended() {
+    let target = better_later();
+    let world = World::new(&target, [Function { policy: RetryPolicy::default(), ..orders() }]).await;
+    let first = call(&world, &event("evt-1")).await;
+    assert!(matches!(first, CallOutcome::Failed { .. }), "{first:?}");
+    world.queue.delay(Method::Write, SECOND * 10);
+    let (event, headers) = (event("evt-1"), HeaderMap::new());
+    let end = async {
+        world.pass(SECOND).await;
+        world.runtime.crash();
+    };
+    let (refused, ()) = tokio::join!(world.runtime.call(&event, &headers), end);
+    assert!(matches!(refused, Err(Refused::Stopping)), "{refused:?}");
+    assert_eq!(target.seen().len(), 1);
+}

@@ -296,6 +296,7 @@ async fn a_node_that_was_just_started_claims_little_at_first() {
     let world = World::new(&target, [orders()]).await;
     world.runtime.pause("orders", "ada").await.unwrap();
     accept_all(&world, &(0..300).map(|n| of_kind("order.created", n)).collect::<Vec<_>>()).await;
+    world.runtime.crash();
     let other = world.node(&target, [Function { concurrency: 300.try_into().unwrap(), ..orders() }]).await;
     other.resume("orders", "ada").await.unwrap();
     let mut seen = Vec::new();
@@ -357,5 +358,5 @@ async fn an_idle_runtime_hardly_asks_the_queue() {
         .into_iter()
         .map(|it| world.queue.calls(it))
         .sum();
-    assert!(calls <= 130, "{calls} calls in a hundred seconds");
+    assert!(calls <= 155, "{calls} calls in a hundred seconds");
 }

@@ -15,7 +15,10 @@ use semel_events::{
     event::Event,
     filter::{Compare, Filter},
 };
-use semel_runtime::{Entry, Function, Receipt};
+use semel_runtime::{
+    Entry, Function, Receipt,
+    deliver::{Answer, Cause, Trouble},
+};
 use std::{
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -202,4 +205,31 @@ async fn executions_of_one_order_run_one_after_the_other_and_a_blocked_one_block
     assert_eq!(target.ids(), ["a-1", "b-1", "b-2"]);
     world.pass(SECOND * 60).await;
     assert_eq!(target.ids(), ["a-1", "b-1", "b-2", "a-1", "a-2", "a-3"]);
+}
+
+/// F19: where retry is off, one attempt is all there is, and none was made.
+#[tokio::test(start_paused = true)]
+async fn what_this_machine_had_nothing_left_to_send_with_was_no_attempt_and_is_tried_again_after_a_pause() {
+    let tries = AtomicU32::new(0);
+    let target = Target::new(move |_| {
+        let is_exhausted = tries.fetch_add(1, Ordering::Relaxed) < 30;
+        async move {
+            if is_exhausted {
+                return Answer::NotSent(Cause::new(Trouble::Exhausted, "Too many open files"));
+            }
+            status(200, "done")
+        }
+    });
+    let once = Function { policy: RetryPolicy::default(), ..orders() };
+    let world = World::new(&target, [once]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND * 10).await;
+    let stored = world.stored(id).await.value;
+    assert_eq!((stored.status(), stored.attempts, stored.history.len()), (Status::Pending, 0, 0));
+    let tried = target.seen().len();
+    assert!((5..=11).contains(&tried), "it was tried {tried} times in ten seconds");
+    world.pass(SECOND * 60).await;
+    let stored = world.stored(id).await.value;
+    assert_eq!((stored.status(), stored.attempts, target.seen().len()), (Status::Completed, 1, 31));
+    assert!(target.seen().iter().all(|it| it.attempt == 1), "{:?}", target.seen());
 }

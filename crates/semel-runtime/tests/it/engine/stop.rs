@@ -40,6 +40,27 @@ async fn what_runs_is_finished_and_nothing_more_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_comes_when_nothing_more_is_started_is_durable_and_left_to_others() {
+    let target = slow();
+    let world = World::new(&target, [short()]).await;
+    let (first, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND).await;
+    world.runtime.start_nothing_more();
+    let (second, _) = world.accept(&event("evt-2")).await;
+    let refused = world.runtime.call(&event("evt-3"), &HeaderMap::new()).await;
+    assert!(matches!(refused, Err(Refused::Stopping)), "{refused:?}");
+    world.pass(SECOND * 10).await;
+    assert_eq!((world.status(first).await, target.seen().len()), (Status::Completed, 1));
+    let stored = world.stored(second).await.value;
+    assert_eq!((stored.status(), stored.attempts), (Status::Pending, 0));
+    assert!(world.runtime.shutdown(SECOND).await);
+    let other = world.node(&target, [short()]).await;
+    world.pass(SECOND * 10).await;
+    assert_eq!((world.status(second).await, target.seen().len()), (Status::Completed, 2));
+    assert!(other.shutdown(SECOND).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_not_finished_in_time_counts_as_an_attempt_and_is_not_made_again_before_its_lease_would_have_lapsed()
  {
     let target = slow();

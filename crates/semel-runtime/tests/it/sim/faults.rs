@@ -35,6 +35,11 @@ pub(super) struct Injected {
     pub(super) shutdowns: u64,
     pub(super) operations: u64,
     pub(super) lost_writes: u64,
+    pub(super) drains: u64,
+    pub(super) sync_calls: u64,
+    pub(super) sync_retries: u64,
+    pub(super) sync_replays: u64,
+    pub(super) sync_restarts: u64,
 }
 
 impl Injected {
@@ -52,6 +57,11 @@ impl Injected {
             shutdowns: self.shutdowns + more.shutdowns,
             operations: self.operations + more.operations,
             lost_writes: self.lost_writes + more.lost_writes,
+            drains: self.drains + more.drains,
+            sync_calls: self.sync_calls + more.sync_calls,
+            sync_retries: self.sync_retries + more.sync_retries,
+            sync_replays: self.sync_replays + more.sync_replays,
+            sync_restarts: self.sync_restarts + more.sync_restarts,
         }
     }
 
@@ -69,6 +79,11 @@ impl Injected {
             ("shutdowns", self.shutdowns, 15),
             ("operations", self.operations, 100),
             ("writes that were superseded", self.lost_writes, 50),
+            ("functions that were drained", self.drains, 8),
+            ("sync calls", self.sync_calls, 5_000),
+            ("sync calls after the first", self.sync_retries, 3_000),
+            ("sync duplicates", self.sync_replays, 300),
+            ("executions that a sync sender started again", self.sync_restarts, 50),
         ];
         for (what, count, floor) in floors {
             assert!(count >= floor, "{what}: {count}, fewer than {floor}");
@@ -154,7 +169,10 @@ impl Queue for FaultyQueue {
             let answers = self.shared.queue.write(changes).await?;
             for (change, answer) in changes.iter().zip(&answers) {
                 match answer {
-                    Written::Won(fence) => self.shared.oracle().written(*fence, &change.after),
+                    Written::Won(fence) => {
+                        let is_restart = self.shared.oracle().written(*fence, &change.after);
+                        self.shared.injected(|it| it.sync_restarts += u64::from(is_restart));
+                    }
                     Written::Lost => self.shared.injected(|it| it.lost_writes += 1),
                 }
                 let (id, phase) = (change.after.id(), change.after.phase.as_str());

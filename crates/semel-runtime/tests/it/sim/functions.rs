@@ -7,8 +7,10 @@ use semel_runtime::{DeadLetter, Function, Rate};
 use std::time::Duration;
 
 /// The names of those that take events.
-pub(super) const NAMES: [&str; 8] =
-    ["fine", "slow", "flaky", "fatal", "hanging", "poison", "ordered", "paced"];
+pub(super) const NAMES: [&str; 9] =
+    ["fine", "slow", "flaky", "fatal", "hanging", "poison", ORDERED, "paced", "direct"];
+/// Is called in order.
+pub(super) const ORDERED: &str = "ordered";
 /// Takes the dead letters of `fatal`.
 pub(super) const UNDERTAKER: &str = "undertaker";
 
@@ -37,8 +39,10 @@ pub(super) fn all() -> Vec<Function> {
         Function { dead_letter: DeadLetter::Function(undertaker), ..function("fatal", 8) },
         function("hanging", 4),
         function("poison", 4),
-        Function { order: Some("subject".parse().unwrap()), ..function("ordered", 8) },
+        Function { order: Some("subject".parse().unwrap()), ..function(ORDERED, 8) },
         Function { rate: Rate::new(20, Duration::from_secs(1)), ..function("paced", 8) },
+        // Is tried once: what comes after is its sender's to try.
+        Function { policy: policy().with_retry(false), ..function("direct", 8) },
         function(UNDERTAKER, 4),
     ]
 }

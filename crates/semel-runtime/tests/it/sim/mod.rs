@@ -8,6 +8,7 @@ mod functions;
 mod node;
 mod oracle;
 mod run;
+mod sync;
 mod targets;
 mod world;
 

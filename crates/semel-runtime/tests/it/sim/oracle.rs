@@ -5,7 +5,8 @@
 //! 3. Attempts are counted before the call: the n-th start of a generation is at least its n-th attempt.
 //! 4. Fences of one execution only grow.
 //! 5. Of executions under one order, none is handed out while one before it is unfinished.
-//! 6. No node calls a function by more at once than its concurrency says, but for one probe.
+//! 6. Nothing is started of a function that was said to be drained, until somebody resumes it.
+//! 7. No node calls a function by more at once than its concurrency says, but for one probe.
 
 use semel_core::{
     execution::{Execution, ExecutionId},
@@ -17,7 +18,11 @@ use semel_core::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
+
+/// How long after its claim was asked for an attempt is started at most.
+const START_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
@@ -30,8 +35,15 @@ pub(super) struct Oracle {
     pub(super) violation: Option<String>,
     /// Leases under lower fences meant nothing, because the clock jumped.
     excused_below: u64,
+    /// So were those that are started until then, by the clock that never jumps: they may have been asked for before the jump, and
+    /// written after.
+    excused_until: Duration,
     /// The latest moment that the clock showed when it jumped.
     latest: Timestamp,
+    /// Functions of which nothing is to be started.
+    drained: BTreeSet<&'static str>,
+    /// How often somebody resumed each function.
+    resumed: BTreeMap<&'static str, u32>,
     pub(super) starts: u64,
     pub(super) completions: u64,
 }
@@ -76,11 +88,12 @@ impl Oracle {
         self.check(is_first, || format!("{id} overtakes what is unfinished under {}", order.key));
     }
 
-    /// The queue wrote this.
-    pub(super) fn written(&mut self, fence: Fence, after: &Execution) {
+    /// The queue wrote this. Whether somebody restarted it who waits for it.
+    pub(super) fn written(&mut self, fence: Fence, after: &Execution) -> bool {
         let (id, fence) = (after.id().to_string(), fence.get());
         let story = self.story(&id);
         let seen = std::mem::replace(&mut story.fence_seen, fence);
+        let is_restart = after.generation > story.generation && after.status() == Status::InProgress;
         if after.generation > story.generation {
             let (fences_started, effects) = (std::mem::take(&mut story.fences_started), story.effects);
             let generation = after.generation;
@@ -110,12 +123,35 @@ impl Oracle {
         {
             line.remove(&order.sequence);
         }
+        is_restart
+    }
+
+    /// How often somebody resumed a function.
+    pub(super) fn resumed(&self, function: &'static str) -> u32 {
+        self.resumed.get(function).copied().unwrap_or_default()
+    }
+
+    /// Somebody is about to resume a function.
+    pub(super) fn resumes(&mut self, function: &'static str) {
+        *self.resumed.entry(function).or_default() += 1;
+        self.drained.remove(function);
+    }
+
+    /// A function was said to be drained; it had been resumed so often before. Whether that counts.
+    pub(super) fn drained(&mut self, function: &'static str, resumed: u32) -> bool {
+        let counts = self.resumed(function) == resumed;
+        if counts {
+            self.drained.insert(function);
+        }
+        counts
     }
 
     /// A function is called.
-    pub(super) fn started(&mut self, id: &str, fence: u64, attempt: u32) {
+    pub(super) fn started(&mut self, at: Duration, function: &str, id: &str, fence: u64, attempt: u32) {
         self.starts += 1;
-        let is_excused = fence < self.excused_below;
+        let is_drained = self.drained.contains(function);
+        self.check(!is_drained, || format!("{id} is started, and {function} was said to be drained"));
+        let is_excused = fence < self.excused_below || at <= self.excused_until;
         let story = self.story(id);
         let is_new = story.fences_started.insert(fence);
         let is_of_generation = fence > story.generation_from;
@@ -139,10 +175,11 @@ impl Oracle {
     ///
     /// Fences never go back, so after a jump backwards they are ahead of the clock: what counts is the latest moment that it ever
     /// showed.
-    pub(super) fn jumps(&mut self, now: Timestamp, is_forwards: bool) {
+    pub(super) fn jumps(&mut self, now: Timestamp, monotonic: Duration, is_forwards: bool) {
         self.latest = self.latest.max(now);
         if is_forwards {
             self.excused_below = self.latest.as_millis() * 1_000 + 1_000_000;
+            self.excused_until = monotonic + START_MAX;
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{
     faults::{Injected, Rates},
-    functions::{NAMES, UNDERTAKER},
+    functions::{NAMES, ORDERED, UNDERTAKER},
     node::Node,
+    sync,
     world::Shared,
 };
 use http::HeaderMap;
@@ -19,7 +20,7 @@ use semel_runtime::{Action, BulkOptions, Receipt};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
-const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 /// How long after trouble ended everything must have ended, in simulated time.
 const DRAIN_MAX: Duration = Duration::from_hours(2);
 
@@ -75,7 +76,9 @@ impl Sim {
         while self.senders.try_join_next().is_some_and(|it| it.is_ok()) {}
         let dice = self.shared.chance(|it| it.u32(0..1_000));
         match dice {
-            0..640 => self.send(),
+            0..555 => self.send(),
+            555..635 => self.send_sync(),
+            635..640 | 990..995 => self.drain_one(),
             640..800 => self.pass(300).await,
             800..820 => self.pass(8_000).await,
             820..840 => self.crash(),
@@ -85,7 +88,6 @@ impl Sim {
             955..958 => self.jump(),
             958..985 => self.operate(),
             985..990 => self.shut_down(),
-            990..995 => self.pause(),
             _ => self.weather(),
         }
     }
@@ -120,6 +122,16 @@ impl Sim {
                 shared.clock.sleep(Duration::from_millis(500)).await;
             }
         });
+    }
+
+    /// A few events come from senders that wait for what becomes of them. What is in order cannot be waited for.
+    fn send_sync(&mut self) {
+        for _ in 0..self.shared.chance(|it| it.u32(1..8)) {
+            let event = self.event();
+            if event.kind() != ORDERED {
+                self.senders.spawn(sync::send(Arc::clone(&self.shared), Arc::clone(&self.nodes), event));
+            }
+        }
     }
 
     /// A new event, or one that was sent before.
@@ -160,7 +172,8 @@ impl Sim {
     fn jump(&self) {
         let millis = self.shared.chance(|it| it.i64(-600_000..600_000)) - self.shared.clock.jumped();
         self.shared.injected(|it| it.jumps += 1);
-        self.shared.oracle().jumps(self.shared.clock.now(), millis > 0);
+        let clock = &self.shared.clock;
+        self.shared.oracle().jumps(clock.now(), clock.monotonic(), millis > 0);
         self.shared.trace(&format!("the clock jumps by {millis} ms"));
         self.shared.clock.jump(millis);
     }
@@ -196,14 +209,20 @@ impl Sim {
         });
     }
 
-    /// A function is paused for a while.
-    fn pause(&mut self) {
+    /// A function is drained, and stays so for a while.
+    fn drain_one(&mut self) {
         let name = NAMES[self.shared.chance(|it| it.usize(0..NAMES.len()))];
         let Some(runtime) = self.node().runtime.lock().unwrap().clone() else { return };
         let shared = Arc::clone(&self.shared);
         self.senders.spawn(async move {
-            let _whatever = runtime.pause(name, "ada").await;
+            let resumed = shared.oracle().resumed(name);
+            let drained = runtime.drain(name, "ada", Duration::from_secs(20)).await;
+            if matches!(drained, Ok(true)) && shared.oracle().drained(name, resumed) {
+                shared.injected(|it| it.drains += 1);
+                shared.trace(&format!("{name} is drained"));
+            }
             shared.clock.sleep(Duration::from_secs(10)).await;
+            shared.oracle().resumes(name);
             let _whatever = runtime.resume(name, "ada").await;
         });
     }
@@ -225,6 +244,7 @@ impl Sim {
         self.revive().await;
         let runtime = self.nodes[0].runtime.lock().unwrap().clone().unwrap();
         for name in NAMES {
+            self.shared.oracle().resumes(name);
             runtime.resume(name, "ada").await.unwrap();
         }
         let mut job = runtime
@@ -234,6 +254,8 @@ impl Sim {
                 BulkOptions::default(),
                 "ada",
             )
+            .await
+            .unwrap()
             .unwrap();
         // Poison may kill the node under the job.
         let _whatever = job.finished().await;

@@ -41,7 +41,8 @@ impl Deliver for Targets {
     fn deliver(&self, delivery: Delivery) -> BoxedAnswer<'_> {
         let seen = Seen::of(&delivery);
         let id = seen.key.trim_matches('"').to_owned();
-        self.shared.oracle().started(&id, seen.fence, seen.attempt);
+        let (now, function) = (self.shared.clock.monotonic(), function_of(&delivery));
+        self.shared.oracle().started(now, &function, &id, seen.fence, seen.attempt);
         self.shared.trace(&format!("starts {id} {} {}", seen.fence, seen.attempt));
         let calling = self.begin(function_of(&delivery));
         Box::pin(async move {
@@ -81,7 +82,7 @@ impl Targets {
                 sleep(shared.chance(|it| it.u64(1..3_000))).await;
                 fine()
             }
-            "flaky" | "ordered" => {
+            "flaky" | "ordered" | "direct" => {
                 sleep(shared.chance(|it| it.u64(1..200))).await;
                 match dice {
                     0..20 => status(503, "later"),
