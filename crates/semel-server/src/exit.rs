@@ -94,6 +94,11 @@ impl Failure {
         Self { code, ..self }
     }
 
+    /// What happened, and why, a line each.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.what).chain(&self.causes).map(String::as_str)
+    }
+
     /// Which kind of failure it is.
     pub fn code(&self) -> Code {
         self.code

@@ -6,8 +6,11 @@
 //! 3. What is compared is measured in turns, and the figure is the median of the ratios of neighbouring turns, so that
 //!    whatever else the machine does hits both.
 //!
-//! `cargo xtask bench runtime [--seconds N] [--rounds N] [--connections N] [--directory PATH] [--log]`
+//! 4. What a backlog costs is measured if it is asked for: it takes gigabytes of disk.
+//!
+//! `cargo xtask bench runtime [start|memory] [--seconds N] [--rounds N] [--connections N] [--directory PATH] [--log]`
 
+mod backlog;
 mod neighbour;
 mod store;
 
@@ -23,7 +26,7 @@ use semel_server::bench::{
 use std::{
     error::Error,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
@@ -77,7 +80,10 @@ fn main() -> ExitCode {
             let to: SocketAddr = arguments[1].parse()?;
             it.block_on(own(async move { Ok(forward::start(to).await?) }))
         }),
-        _ => runtime().and_then(|it| it.block_on(bench(&options()))),
+        Some("hang") => runtime().and_then(|it| it.block_on(own(backlog::hang()))),
+        Some("start") => alone(|directory| runtime()?.block_on(backlog::start(directory))),
+        Some("memory") => alone(|directory| runtime()?.block_on(backlog::memory(directory))),
+        _ => alone(|_| runtime()?.block_on(bench(&options()))),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,10 +111,17 @@ struct Bench<'a> {
     sent: AtomicU64,
 }
 
+/// Measures in a directory of which nothing is there before, and nothing after.
+fn alone(measure: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let Options { directory, .. } = options();
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory)?;
+    let measured = measure(&directory);
+    let _ = std::fs::remove_dir_all(&directory);
+    measured
+}
+
 async fn bench(options: &Options) -> Result<()> {
-    // What was measured before is not there any more.
-    let _ = std::fs::remove_dir_all(&options.directory);
-    std::fs::create_dir_all(&options.directory)?;
     let function = Neighbour::start(&["function"])?;
     let forwarder = Neighbour::start(&["forward", &function.address.to_string()])?;
     let server = Neighbour::serve(&options.directory, function.address, options.has_log).await?;
@@ -124,10 +137,7 @@ async fn bench(options: &Options) -> Result<()> {
     let fresh = bench.end_to_end().await?;
     bench.duplicates(fresh).await?;
     bench.half_load(fresh.rate).await?;
-    bench.batches().await?;
-    drop(bench);
-    let _ = std::fs::remove_dir_all(&options.directory);
-    Ok(())
+    bench.batches().await
 }
 
 /// What a fresh event is like.

@@ -60,7 +60,7 @@ impl Neighbour {
             if since.elapsed() > START_MAX {
                 return Err("the server does not start".into());
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Ok(server)
     }
@@ -72,6 +72,13 @@ impl Neighbour {
         let ticks = |at: usize| fields.get(at).and_then(|it| it.parse::<f64>().ok()).unwrap_or_default();
         // In hundredths of a second, on every machine that there is.
         (ticks(11) + ticks(12)) / 100.0
+    }
+
+    /// The most memory that it had so far, in MB.
+    pub(crate) fn peak_mb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        peak.and_then(|it| it.parse::<u64>().ok()).unwrap_or_default() / 1_000
     }
 
     /// How many executions of the function are completed.

@@ -3,6 +3,8 @@
 //! 1. Who asks is settled before anything else, so that nobody else learns what there is.
 //! 2. Then what is asked for is found; then the role is compared, and a refusal written to the audit log; then the body is read.
 //! 3. Every answer is JSON, and is not to be kept by anybody.
+//! 4. Whoever may look here may look at the metrics, and nobody else: names of functions, how much comes in and what fails
+//!    are the same things there.
 
 use super::{
     book::Book,
@@ -20,9 +22,8 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderValue, Method, Response,
+    HeaderMap, HeaderValue, Method, Request, Response, Uri,
     header::{CONTENT_ENCODING, CONTENT_TYPE},
-    request::Parts,
 };
 use semel::http::ProblemBase;
 use semel_core::sabotage::is_on;
@@ -100,10 +101,22 @@ impl Clerk {
     }
 }
 
+impl Clerk {
+    /// What somebody is told who asks for what every role sees, and may not come in; nothing if they may.
+    pub(crate) fn refusal<B>(
+        &self,
+        request: &Request<B>,
+        connection: &Connection,
+    ) -> Option<Response<Answer>> {
+        let admitted = self.0.admitted(request.headers(), request.uri(), connection);
+        admitted.err().map(|trouble| trouble.answer(&self.0.problems))
+    }
+}
+
 impl Desk {
     async fn answer(self: Arc<Self>, (request, connection): Arrived) -> Result<Response<Answer>, Trouble> {
         let (head, body) = request.into_parts();
-        let who = self.admitted(&head, &connection)?;
+        let who = self.admitted(&head.headers, &head.uri, &connection)?;
         let routes = Arc::clone(&self.routes);
         let (route, names) = find(&routes, &head.method, head.uri.path())?;
         if who.role < route.role && !is_on("api_roles_ignored") {
@@ -126,9 +139,9 @@ impl Desk {
         Ok(answer)
     }
 
-    fn admitted(&self, head: &Parts, connection: &Connection) -> Result<Who, Trouble> {
+    fn admitted(&self, headers: &HeaderMap, uri: &Uri, connection: &Connection) -> Result<Who, Trouble> {
         let door = Arc::clone(&self.door.read().unwrap_or_else(PoisonError::into_inner));
-        Ok(door.admit(&head.headers, &head.uri, connection.peer().ip(), Instant::now())?)
+        Ok(door.admit(headers, uri, connection.peer().ip(), Instant::now())?)
     }
 
     /// Somebody tried what their role does not include. Looking is not written down.

@@ -4,6 +4,7 @@ use super::{
     desk::Desk,
     executions::filter,
     problems::{self, Trouble},
+    shape::Moment,
     table::Asked,
     views::{BulkRequest, JobView, JobsView, Nothing, PastView, Stage, Verb},
 };
@@ -13,15 +14,15 @@ use semel_core::{
     queue::{Filter, PAGE_MAX},
     record::Status,
 };
-use semel_runtime::{Action, BulkOptions, Decided, Job, JobState, Progress, Rate};
+use semel_runtime::{Aborting, Action, BulkOptions, Decided, JobReport, JobState, Progress, Rate};
 use std::sync::Arc;
 
 /// `POST /v1/bulk`.
 pub(super) async fn bulk(desk: Arc<Desk>, asked: Asked<Nothing, BulkRequest>) -> Result<JobView, Trouble> {
     let (filter, action, options) = meant(asked.body)?;
     desk.knows(&filter).await?;
-    let job = desk.runtime.bulk(filter, action, options, &asked.who.name).ok_or(problems::BUSY)?;
-    Ok(view(&job))
+    let job = desk.runtime.bulk(filter, action, options, &asked.who.name).await?.ok_or(problems::BUSY)?;
+    Ok(view(job.report()))
 }
 
 /// What a request means.
@@ -58,31 +59,29 @@ fn read_rate(text: &str) -> Result<Rate, Trouble> {
 
 /// `GET /v1/jobs`.
 pub(super) async fn list(desk: Arc<Desk>, _: Asked<Nothing, Nothing>) -> Result<JobsView, Trouble> {
-    Ok(JobsView { jobs: desk.runtime.jobs().iter().map(view).collect() })
+    Ok(JobsView { jobs: desk.runtime.jobs().await?.into_iter().map(view).collect() })
 }
 
 /// `GET /v1/jobs/{number}`.
 pub(super) async fn show(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
-    Ok(view(&desk.job(&asked.name)?))
+    let job = desk.runtime.job(number(&asked.name)?).await?;
+    Ok(view(job.ok_or(problems::NOT_FOUND)?))
 }
 
 /// `POST /v1/jobs/{number}/abort`.
 pub(super) async fn abort(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
-    let job = desk.job(&asked.name)?;
-    if job.progress().state.is_over() {
-        return Err(Trouble::conflict("The job is over."));
+    match desk.runtime.abort(number(&asked.name)?, &asked.who.name).await? {
+        Aborting::Told(job) => Ok(view(job)),
+        Aborting::Over(_) => Err(Trouble::conflict("The job is over.")),
+        Aborting::NotFound => Err(problems::NOT_FOUND.into()),
     }
-    let subject = format!("job {}", job.number());
-    desk.runtime.note_change(&asked.who.name, "abort", &subject, "").await?;
-    job.abort();
-    Ok(view(&job))
 }
 
 /// `POST /v1/errors/{print}/stop`.
 pub(super) async fn stop_errors(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
     let print: ErrorPrint = asked.name.parse().map_err(|_| problems::NOT_FOUND)?;
-    let job = desk.runtime.stop_errors(print, &asked.who.name).ok_or(problems::BUSY)?;
-    Ok(view(&job))
+    let job = desk.runtime.stop_errors(print, &asked.who.name).await?.ok_or(problems::BUSY)?;
+    Ok(view(job.report()))
 }
 
 /// `POST /v1/past/replay`.
@@ -95,7 +94,7 @@ pub(super) async fn replay_past(
 
 /// `POST /v1/past/skip`.
 pub(super) async fn skip_past(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<JobView, Trouble> {
-    Ok(view(&decided(desk.runtime.skip_past(&asked.who.name).await?)?))
+    Ok(view(decided(desk.runtime.skip_past(&asked.who.name).await?)?.report()))
 }
 
 fn decided<T>(decided: Decided<T>) -> Result<T, Trouble> {
@@ -120,25 +119,26 @@ impl Desk {
             "There is no function `{name}`, and no execution of one: `semel functions` lists them."
         )))
     }
-
-    fn job(&self, number: &str) -> Result<Job, Trouble> {
-        let number: u64 = number.parse().map_err(|_| problems::NOT_FOUND)?;
-        let found = self.runtime.jobs().into_iter().find(|it| it.number() == number);
-        found.ok_or_else(|| problems::NOT_FOUND.into())
-    }
 }
 
-fn view(job: &Job) -> JobView {
-    let Progress { matched, done, skipped, state } = job.progress();
+/// The number of a job, as it stands in an address.
+fn number(text: &str) -> Result<u64, Trouble> {
+    text.parse().map_err(|_| problems::NOT_FOUND.into())
+}
+
+fn view(job: JobReport) -> JobView {
+    let JobReport { number, action, who, began_at, progress } = job;
+    let Progress { matched, done, skipped, state } = progress;
     let (state, error) = match state {
         JobState::Running => (Stage::Running, None),
         JobState::Canary => (Stage::Canary, None),
         JobState::Finished => (Stage::Finished, None),
         JobState::Aborted => (Stage::Aborted, None),
+        JobState::Interrupted => (Stage::Interrupted, None),
         JobState::CanaryFailed => (Stage::CanaryFailed, None),
         JobState::Failed(error) => (Stage::Failed, Some(error)),
     };
-    JobView { number: job.number(), action: job.action().to_owned(), state, matched, done, skipped, error }
+    JobView { number, action, who, began_at: Moment(began_at), state, matched, done, skipped, error }
 }
 
 #[cfg(test)]

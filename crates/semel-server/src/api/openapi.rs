@@ -18,6 +18,7 @@ pub(crate) fn document(routes: &[Route]) -> Map<String, Value> {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = operation;
     }
+    paths.insert("/metrics".to_owned(), metrics(&problem));
     let document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -78,6 +79,23 @@ fn operation(route: &Route, book: &mut Schemas, problem: &Value) -> Value {
         operation["requestBody"] = json!({ "content": { "application/json": { "schema": body } } });
     }
     operation
+}
+
+/// What Prometheus asks for, behind the same door and outside of the table: it is no JSON.
+fn metrics(problem: &Value) -> Value {
+    json!({ "get": {
+        "operationId": "metrics",
+        "summary": "Everything that is counted, as Prometheus reads it.",
+        "description": "For the role `viewer`.",
+        "parameters": [],
+        "responses": {
+            "200": { "description": "Done.", "content": { "text/plain": { "schema": { "type": "string" } } } },
+            "default": {
+                "description": "Not done.",
+                "content": { "application/problem+json": { "schema": problem } },
+            },
+        },
+    } })
 }
 
 /// The names that stand in a path.

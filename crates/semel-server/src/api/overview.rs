@@ -12,7 +12,7 @@ use super::{
         LedgersView, Nothing, PurgeView, ServerView, Standing, StoreView,
     },
 };
-use crate::serve::Foundation;
+use crate::serve::{Ailments, Foundation};
 use semel_core::{
     queue::{Counts, Filter, PAGE_MAX},
     record::{Reason, Status},
@@ -162,7 +162,7 @@ pub(super) async fn server(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> R
 }
 
 fn store(foundation: &Foundation, went_back: Option<String>) -> StoreView {
-    let room = foundation.room();
+    let (room, Ailments { damaged, trouble, refuses }) = (foundation.room(), foundation.ailments());
     StoreView {
         place: foundation.place.clone(),
         tier: foundation.tier.to_string(),
@@ -171,6 +171,9 @@ fn store(foundation: &Foundation, went_back: Option<String>) -> StoreView {
         used_bytes: room.map(|it| it.used),
         left_bytes: room.map(|it| it.left).filter(|it| *it < u64::MAX),
         days_to_full: room.and_then(|it| it.days_to_full),
+        damaged,
+        trouble,
+        refuses,
         went_back,
     }
 }

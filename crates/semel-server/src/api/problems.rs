@@ -57,7 +57,7 @@ problems! {
         "The body is larger than any request needs to be.";
     BUSY SERVICE_UNAVAILABLE "busy":
         "Too many jobs run",
-        "So many jobs run on this node that there is no room for another. Wait for one, or abort one.";
+        "So many jobs run that there is no room for another. Wait for one, or abort one.";
     STORE SERVICE_UNAVAILABLE "store":
         "The queue cannot be asked",
         "Whether it was done cannot be told. Look, and ask again later.";

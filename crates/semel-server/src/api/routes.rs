@@ -64,7 +64,7 @@ pub(crate) fn routes() -> Vec<Route> {
                 Operator,
                 "/v1/functions/{name}/drain",
                 "drainFunction",
-                "Pauses a function, and waits until nothing of it runs on this node",
+                "Pauses a function, and waits until nothing of it runs on any node, and nothing can start; with several nodes that takes 5 s",
             ),
             functions::drain,
         ),
@@ -117,10 +117,15 @@ pub(crate) fn routes() -> Vec<Route> {
             jobs::bulk,
         )
         .answered_with(StatusCode::ACCEPTED),
-        Route::new(get(Viewer, "/v1/jobs", "listJobs", "Lists the jobs of this node"), jobs::list),
-        Route::new(get(Viewer, "/v1/jobs/{number}", "showJob", "Shows how far a job is"), jobs::show),
+        Route::new(get(Viewer, "/v1/jobs", "listJobs", "Lists the jobs of all nodes"), jobs::list),
+        Route::new(get(Viewer, "/v1/jobs/{number}", "showJob", "Shows how far a job is, on whichever node it runs"), jobs::show),
         Route::new(
-            post(Operator, "/v1/jobs/{number}/abort", "abortJob", "Stops a job; what it has done stays done"),
+            post(
+                Operator,
+                "/v1/jobs/{number}/abort",
+                "abortJob",
+                "Stops a job within a second, on whichever node it runs; what it has done stays done",
+            ),
             jobs::abort,
         )
         .answered_with(StatusCode::ACCEPTED),

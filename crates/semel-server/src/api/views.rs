@@ -78,6 +78,8 @@ words! {
         Finished = "finished",
         /// Somebody stopped it.
         Aborted = "aborted",
+        /// Its node stopped, or was not heard of for 15 seconds.
+        Interrupted = "interrupted",
         /// Its canary failed again.
         CanaryFailed = "canary_failed",
         /// The queue could not tell what happened.
@@ -147,7 +149,7 @@ shapes! {
         is_paused: bool,
         /// Whether that was different before.
         is_changed: bool,
-        /// Whether nothing of it runs any more: on this node; on all of them, if it was drained.
+        /// Whether nothing of it runs any more: on this node; if it was drained, on any node, and nothing can start.
         is_idle: bool,
     }
 
@@ -371,12 +373,16 @@ shapes! {
         canary: Option<u32>,
     }
 
-    /// Something that is done to many executions, on this node.
+    /// Something that is done to many executions, in the background of one of the nodes.
     struct JobView {
-        /// Names it on this node.
+        /// Names it, on all nodes.
         number: u64,
         /// What is done.
         action: String,
+        /// Who began it.
+        who: String,
+        /// When.
+        began_at: Moment,
         /// How far it is.
         state: Stage,
         /// Executions that matched so far.
@@ -389,7 +395,7 @@ shapes! {
         error: Option<String>,
     }
 
-    /// The jobs of this node, the latest last.
+    /// The jobs of all nodes, the latest last.
     struct JobsView {
         /// At most 32.
         jobs: Vec<JobView>,
@@ -497,6 +503,12 @@ shapes! {
         left_bytes: Option<u64>,
         /// In how many days nothing is left, if it goes on growing as it does.
         days_to_full: Option<u64>,
+        /// Executions that are left alone because they cannot be read, and why, as far as this node has seen.
+        damaged: Vec<String>,
+        /// Why what is finished cannot be tidied up, if it cannot: the disk is full, most likely.
+        trouble: Option<String>,
+        /// Why no new events are taken, if none are: there is no room. What was taken is delivered from what was reserved.
+        refuses: Option<String>,
         /// How it was found to have forgotten what it had acknowledged: nothing is delivered until somebody decides.
         went_back: Option<String>,
     }

@@ -206,6 +206,8 @@ pub(super) fn follow(client: &Client, begun: JobView, verb: &str, is_dry: bool) 
         Stage::Running | Stage::Canary | Stage::Finished => Ok(()),
         Stage::Aborted => Err(Failure::no("somebody aborted the job")
             .hint("what it has done stays done; `semel audit` says who")),
+        Stage::Interrupted => Err(Failure::unavailable("the node that ran the job stopped")
+            .hint("what it has done stays done; say it again for the rest")),
         Stage::CanaryFailed => Err(Failure::no("the canary failed again, and the rest was left as it is")
             .hint("`semel dead --errors` shows what is wrong")),
         Stage::Failed => Err(Failure::unavailable("the queue could not tell what happened")
@@ -227,8 +229,7 @@ pub(super) struct Abort {
 /// Stops a job.
 pub(super) fn abort(typed: &Abort) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
-    let missing = Failure::no(format!("there is no job {}", typed.job))
-        .hint("`semel jobs` lists those of the node that is asked");
+    let missing = Failure::no(format!("there is no job {}", typed.job)).hint("`semel jobs` lists them");
     let answer = client.post_to(&format!("/v1/jobs/{}/abort", typed.job), None, missing)?;
     client
         .show(answer, |it: &JobView| format!("job {} is told to stop; {} done so far\n", it.number, it.done))

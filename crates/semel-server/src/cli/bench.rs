@@ -19,7 +19,9 @@ use crate::{
 };
 use clap::Args;
 use semel_core::retry::RetryPolicy;
+use serde_json::{Value, json};
 use std::{
+    cell::RefCell,
     io,
     net::{SocketAddr, ToSocketAddrs as _},
     sync::{Arc, atomic::AtomicU64},
@@ -52,6 +54,10 @@ pub(super) struct Typed {
     /// How many connections send at once
     #[arg(long, value_name = "N", default_value_t = 64)]
     connections: u32,
+
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Measures, and prints a table.
@@ -103,6 +109,38 @@ struct Bench<'a> {
     next: Arc<AtomicU64>,
     /// The function, if it is ours.
     noop: Option<Arc<Noop>>,
+    table: Table,
+}
+
+/// What was measured: printed at once for people, and in the end for programs.
+struct Table {
+    is_json: bool,
+    rows: RefCell<Vec<Value>>,
+}
+
+impl Table {
+    fn head(&self, address: SocketAddr, connections: usize, seconds: u64) {
+        if !self.is_json {
+            println!("http://{address}, {connections} connections, {seconds} s each\n");
+            println!("{:<26} {:>10} {:>9} {:>9}", "", "events/s", "p50 ms", "p99 ms");
+        }
+    }
+
+    fn row(&self, name: &str, rate: Option<f64>, (p50, p99): (f64, f64)) {
+        if self.is_json {
+            let row = json!({ "name": name.trim(), "events_per_second": rate, "p50_ms": p50, "p99_ms": p99 });
+            self.rows.borrow_mut().push(row);
+        } else {
+            let rate = rate.map(|it| format!("{it:.0}")).unwrap_or_default();
+            println!("{name:<26} {rate:>10} {p50:>9.1} {p99:>9.1}");
+        }
+    }
+
+    fn end(&self) {
+        if self.is_json {
+            println!("{:#}", Value::Array(self.rows.take()));
+        }
+    }
 }
 
 impl<'a> Bench<'a> {
@@ -115,13 +153,13 @@ impl<'a> Bench<'a> {
             kind: "semel.bench".to_owned(),
         };
         let load = Load { address, connections: typed.connections as usize, turn, rate: None };
-        Self { world, load, traffic, next: Arc::default(), noop }
+        let table = Table { is_json: typed.json, rows: RefCell::default() };
+        Self { world, load, traffic, next: Arc::default(), noop, table }
     }
 
     fn run(&self) -> Result<(), Failure> {
         let (seconds, connections) = (self.load.turn.as_secs(), self.load.connections);
-        println!("http://{}, {connections} connections, {seconds} s each\n", self.load.address);
-        println!("{:<26} {:>10} {:>9} {:>9}", "", "events/s", "p50 ms", "p99 ms");
+        self.table.head(self.load.address, connections, seconds);
         let traffic = self.traffic.clone();
         let single: Make = Arc::new(move |number, _| traffic.one(number, None));
         let fresh = self.turn("single events", &self.load, &single, 1)?;
@@ -136,21 +174,21 @@ impl<'a> Bench<'a> {
             let half = Load { rate: Some(fresh.rate() / 2.0), ..self.load };
             self.turn("half of that, acknowledged", &half, &timed, 1)?;
             let times = noop.take_times();
-            let (p50, p99) = (millis(times.p50), millis(times.p99));
-            println!("{:<26} {:>10} {p50:>9.1} {p99:>9.1}", "  function called", "");
+            self.table.row("  function called", None, (millis(times.p50), millis(times.p99)));
         }
         let traffic = self.traffic.clone();
         let batch: Make = Arc::new(move |number, _| traffic.batch(number * BATCH, BATCH));
         let load = Load { connections: BATCHERS, ..self.load };
         self.turn(&format!("batches of {BATCH}"), &load, &batch, BATCH)?;
+        self.table.end();
         Ok(())
     }
 
     fn turn(&self, name: &str, load: &Load, make: &Make, events: u64) -> Result<Sent, Failure> {
         let sent = self.world.block_on(watched(name, load, send(load, &self.next, make)));
         let sent = sent.map_err(|error| not_sent(load, &error))?;
-        let (p50, p99) = (millis(percentile(&sent.micros, 0.5)), millis(percentile(&sent.micros, 0.99)));
-        println!("{name:<26} {:>10.0} {p50:>9.1} {p99:>9.1}", sent.rate() * events as f64);
+        let times = (millis(percentile(&sent.micros, 0.5)), millis(percentile(&sent.micros, 0.99)));
+        self.table.row(name, Some(sent.rate() * events as f64), times);
         Ok(sent)
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     exit::Failure,
 };
 use clap::Args;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// What was typed.
@@ -21,20 +22,52 @@ pub(super) struct Typed {
     /// Lets functions be on this machine, as `semel serve --dev` does
     #[arg(long)]
     dev: bool,
+
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Says whether a file is right; a file that is not is the answer no.
 pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
     let file = typed.file.as_deref().or(typed.config.as_deref()).unwrap_or(Path::new("semel.toml"));
     let source = config::read(file)?;
-    let settings = config::parse(file, &source, typed.dev).map_err(Failure::as_answer)?;
-    config::check_exposed(file, &source, &settings.server).map_err(Failure::as_answer)?;
+    let checked = checked(file, &source, typed.dev);
+    if typed.json {
+        println!("{:#}", document(file, &checked));
+        return checked.map(|_| ());
+    }
+    let settings = checked?;
     println!("`{}` is right: {}", file.display(), contents(&settings));
     // What is forgotten too early is told where the times are: by `semel plan`.
     if let Some(warning) = config::crowded(&settings.server) {
         eprintln!("warning: {warning}");
     }
     Ok(())
+}
+
+fn checked(file: &Path, source: &str, is_dev: bool) -> Result<Settings, Failure> {
+    let settings = config::parse(file, source, is_dev).map_err(Failure::as_answer)?;
+    config::check_exposed(file, source, &settings.server).map_err(Failure::as_answer)?;
+    Ok(settings)
+}
+
+/// What was found, for programs.
+fn document(file: &Path, checked: &Result<Settings, Failure>) -> Value {
+    let file = file.display().to_string();
+    match checked {
+        Ok(Settings { server, proxy, .. }) => json!({
+            "file": file,
+            "is_right": true,
+            "functions": server.functions.len(),
+            "sources": server.sources.len(),
+            "routes": proxy.routes.len(),
+            "warnings": config::crowded(server).into_iter().collect::<Vec<_>>(),
+        }),
+        Err(failure) => {
+            json!({ "file": file, "is_right": false, "mistakes": failure.lines().collect::<Vec<_>>() })
+        }
+    }
 }
 
 /// What is in a file, in short.

@@ -149,6 +149,18 @@ fn store(store: &StoreView) -> Vec<Finding> {
             "look what is missing, then `semel past replay` or `semel past skip`",
         ));
     }
+    all.extend(store.damaged.iter().map(|it| {
+        let what = format!("an execution cannot be read: {}", clean(it));
+        Finding::new(false, what, "keep a copy of the store, and look what happened to its disk")
+    }));
+    if let Some(cause) = &store.trouble {
+        let what = format!("what is finished cannot be tidied up: {}", clean(cause));
+        all.push(Finding::new(false, what, "make room on its disk"));
+    }
+    if let Some(cause) = &store.refuses {
+        let what = format!("no new events are taken: {}", clean(cause));
+        all.push(Finding::new(false, what, "make room on its disk, or raise `disk_bytes_max`"));
+    }
     all.extend(store.warnings.iter().map(|it| Finding::noted("the store could promise more", clean(it))));
     if let (Some(used), Some(left)) = (store.used_bytes, store.left_bytes) {
         let what = format!("{} of the disk taken, {} left", bytes(used), bytes(left));
@@ -179,7 +191,15 @@ mod tests {
 
     /// What is said of a store, a line for each finding.
     fn said(tier: &str, left_bytes: u64, days_to_full: Option<u64>) -> Vec<String> {
-        let view = StoreView {
+        lines(&view(tier, left_bytes, days_to_full))
+    }
+
+    fn lines(view: &StoreView) -> Vec<String> {
+        store(view).iter().map(|it| format!("{} {}", it.mark(), it.what)).collect()
+    }
+
+    fn view(tier: &str, left_bytes: u64, days_to_full: Option<u64>) -> StoreView {
+        StoreView {
             place: "./semel-data".to_owned(),
             tier: tier.to_owned(),
             promise: String::new(),
@@ -187,9 +207,28 @@ mod tests {
             used_bytes: Some(64 << 20),
             left_bytes: Some(left_bytes),
             days_to_full,
+            damaged: Vec::new(),
+            trouble: None,
+            refuses: None,
             went_back: None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_tidied_up_is_told() {
+        let ill = StoreView {
+            damaged: vec!["a row is damaged".to_owned()],
+            trouble: Some("the disk is full".to_owned()),
+            refuses: Some("it cannot grow".to_owned()),
+            ..view("A", 3 << 30, None)
         };
-        store(&view).iter().map(|it| format!("{} {}", it.mark(), it.what)).collect()
+        let wrong: Vec<_> = lines(&ill).into_iter().filter(|it| it.starts_with("!!")).collect();
+        let expected = [
+            "!! an execution cannot be read: a row is damaged",
+            "!! what is finished cannot be tidied up: the disk is full",
+            "!! no new events are taken: it cannot grow",
+        ];
+        assert_eq!(wrong, expected);
     }
 
     #[test]

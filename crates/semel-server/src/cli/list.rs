@@ -244,10 +244,11 @@ pub(super) fn jobs(typed: &Only) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     let answer = client.get("/v1/jobs")?;
     client.show(answer, |view: &JobsView| {
-        let mut table = Table::new(&["JOB", "ACTION", "STATE", "MATCHED", "DONE", "SKIPPED"]);
+        let mut table = Table::new(&["JOB", "BEGAN", "BY", "ACTION", "STATE", "MATCHED", "DONE", "SKIPPED"]);
         for it in &view.jobs {
             let numbers = [it.matched, it.done, it.skipped].map(|it| it.to_string());
-            let mut row = vec![it.number.to_string(), it.action.clone(), it.state.as_str().to_owned()];
+            let mut row = vec![it.number.to_string(), moment(it.began_at), it.who.clone()];
+            row.extend([it.action.clone(), it.state.as_str().to_owned()]);
             row.extend(numbers);
             table.add(row);
         }

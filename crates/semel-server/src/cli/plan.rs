@@ -13,6 +13,7 @@ use crate::{
 };
 use clap::Args;
 use semel_core::retry::{Backoff, Planned, RetryPolicy};
+use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -20,6 +21,8 @@ use std::{
 
 /// How many attempts are shown before the rest is told in a sentence.
 const SHOWN_MAX: usize = 8;
+/// How many attempts a program is told the times of.
+const LISTED_MAX: usize = 100;
 /// Most attempts that are counted: without a delay there is no end in sight.
 const COUNTED_MAX: usize = 100_000;
 
@@ -37,6 +40,10 @@ pub(super) struct Typed {
     /// Lets functions be on this machine, as `semel serve --dev` does
     #[arg(long)]
     dev: bool,
+
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Prints the plan of every function.
@@ -47,12 +54,41 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
         return Err(Failure::no(format!("`{}` has no functions", file.display()))
             .hint("add one: `[[function]]` with a `name` and a `url`"));
     }
+    if typed.json {
+        let plans: Vec<_> = settings.functions.iter().map(document).collect();
+        println!("{:#}", json!({ "functions": plans, "warnings": warnings(&settings) }));
+        return Ok(());
+    }
     let plans: Vec<_> = settings.functions.iter().map(plan).collect();
     print!("{}", plans.join("\n"));
     for warning in warnings(&settings) {
         eprintln!("warning: {warning}");
     }
     Ok(())
+}
+
+/// The plan of a function, for programs: times in seconds, of the first attempts.
+fn document(function: &FunctionSettings) -> Value {
+    let policy = &function.policy;
+    let all: Vec<_> = policy.timetable().take(COUNTED_MAX).collect();
+    let shown = all.iter().take(LISTED_MAX).map(|it| {
+        json!({
+            "attempt": it.attempt,
+            "earliest_seconds": it.earliest.as_secs_f64(),
+            "latest_seconds": it.latest.as_secs_f64(),
+        })
+    });
+    json!({
+        "name": function.name,
+        "url": function.url.to_string(),
+        "retry": policy.is_on(),
+        "timeout_seconds": policy.timeout().as_secs_f64(),
+        "window_seconds": policy.is_on().then(|| policy.window().as_secs_f64()),
+        "retention_seconds": policy.retention().as_secs_f64(),
+        "attempts_fewest": fewest(policy, &all),
+        "attempts_most": (all.len() < COUNTED_MAX).then_some(all.len()),
+        "attempts": shown.collect::<Vec<_>>(),
+    })
 }
 
 /// The plan of a function, for people.
@@ -96,8 +132,7 @@ fn between(Planned { earliest, latest, .. }: &Planned) -> String {
 
 /// How many attempts there are, at least and at most.
 fn rest(policy: &RetryPolicy, all: &[Planned]) -> String {
-    let most = all.len();
-    let fewest = all.iter().take_while(|it| it.latest < policy.window()).count().min(most);
+    let (most, fewest) = (all.len(), fewest(policy, all));
     let grouped = |count: usize| grouped(count as u64);
     match (fewest, most) {
         (_, COUNTED_MAX) => {
@@ -106,6 +141,11 @@ fn rest(policy: &RetryPolicy, all: &[Planned]) -> String {
         (fewest, most) if fewest == most => format!("{} attempts in all", grouped(most)),
         (fewest, most) => format!("{} to {} attempts in all", grouped(fewest), grouped(most)),
     }
+}
+
+/// How many attempts there are at least.
+fn fewest(policy: &RetryPolicy, all: &[Planned]) -> usize {
+    all.iter().take_while(|it| it.latest < policy.window()).count()
 }
 
 fn end(function: &FunctionSettings) -> String {

@@ -6,12 +6,16 @@ use super::{
     text::{clean, count, grouped},
 };
 use crate::{
-    api::views::{PurgeView, SwitchView},
+    api::views::{FunctionView, PurgeView, SwitchView},
     exit::Failure,
     progress::{Progress, per_second},
 };
 use clap::Args;
 use serde_json::json;
+use std::time::Duration;
+
+/// How long one step of draining takes at most, in seconds.
+const STEP_SECS: u32 = 2;
 
 /// What was typed after `semel pause` or `semel resume`.
 #[derive(Args, Debug)]
@@ -63,15 +67,42 @@ fn switch(typed: &Typed, verb: &str, so: &str) -> Result<(), Failure> {
 pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     let path = format!("/v1/functions/{}/drain", named(&typed.function)?);
-    let body = json!({ "within_secs": typed.within });
-    let answer = client.post_to(&path, Some(&body), missing(&typed.function))?;
-    let switched: SwitchView = client.read(answer.clone())?;
+    let (mut progress, mut left, mut is_changed) = (Progress::new(), typed.within, false);
+    // In short steps, to tell how far it is. What others know by now they still know at the next.
+    let switched = loop {
+        let step = left.min(STEP_SECS);
+        let body = json!({ "within_secs": step });
+        let answer = client.post_to(&path, Some(&body), missing(&typed.function))?;
+        let switched: SwitchView = client.read(answer)?;
+        left -= step;
+        is_changed |= switched.is_changed;
+        if switched.is_idle || left == 0 {
+            break SwitchView { is_changed, ..switched };
+        }
+        let running = client.get(&format!("/v1/functions/{}", typed.function))?;
+        let running: FunctionView = client.read(running)?;
+        progress.show(|took| waiting(&running, took));
+    };
+    drop(progress);
+    let answer = serde_json::to_value(&switched).expect("shapes are JSON");
     client.show(answer, |it: &SwitchView| format!("{} is paused\n", clean(&it.function)))?;
     if switched.is_idle {
         return Ok(());
     }
-    Err(Failure::no(format!("something of `{}` still runs", clean(&typed.function)))
-        .hint("wait longer: `--within SECONDS`; `semel functions` shows how many"))
+    Err(Failure::no(format!(
+        "something of `{}` may still run, here or on a node that has not heard of it",
+        clean(&typed.function)
+    ))
+    .hint("wait longer: `--within SECONDS`; `semel functions` shows how many"))
+}
+
+/// What draining waits for, in a line.
+fn waiting(function: &FunctionView, took: Duration) -> String {
+    let seconds = took.as_secs();
+    match function.ledger.in_progress {
+        0 => format!("waiting until every node knows that it is paused, {seconds} s"),
+        running => format!("waiting for {}, {seconds} s", count(running, "execution", "executions")),
+    }
 }
 
 fn missing(function: &str) -> Failure {

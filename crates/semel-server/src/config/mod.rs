@@ -30,7 +30,7 @@ pub use function::{
     RateSettings, SECRETS_MAX,
 };
 pub use proxy::{HostPolicy, Limits, ProxySettings, Timeouts};
-pub use route::{KeyMode, OnLost, QuotaSettings, Route, RouteSettings};
+pub use route::{KeyMode, OnLost, QUOTA_KEYS, QuotaSettings, Route, RouteSettings};
 pub use secret::{NoSecret, SECRET_BYTES, Secret};
 pub use server::{ServerLimits, ServerSettings};
 pub use source::{Mode, RuleSettings, SOURCES_MAX, SourceSettings};

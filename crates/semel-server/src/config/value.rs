@@ -7,6 +7,7 @@
 
 use super::mistake::quoted;
 use http::{HeaderName, Method, Uri, uri::Authority};
+use semel::http::IDEMPOTENCY_KEY;
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -110,6 +111,11 @@ pub(crate) fn caller(text: &str) -> Result<Caller, Wanted> {
         "authorization" => Ok(Caller::Authorization),
         "anyone" => Ok(Caller::Anyone),
         other => match other.strip_prefix("header:").map(header) {
+            // Whoever tells callers apart by their keys has no callers, and anybody's key is everybody's.
+            Some(Ok(name)) if name == IDEMPOTENCY_KEY => {
+                Err("a header that says who calls, which `idempotency-key` does not; `anyone` if nobody does"
+                    .to_owned())
+            }
             Some(Ok(name)) => Ok(Caller::Header(name)),
             Some(Err(_)) | None => {
                 Err("`authorization`, `header:NAME` (such as `header:x-api-key`) or `anyone`".to_owned())
@@ -308,7 +314,7 @@ mod tests {
     fn callers_are_named() {
         assert_eq!(caller("header:X-Api-Key"), Ok(Caller::Header(HeaderName::from_static("x-api-key"))));
         assert_eq!(caller("anyone"), Ok(Caller::Anyone));
-        for wrong in ["", "header:", "header:a b", "Anyone", "cookie"] {
+        for wrong in ["", "header:", "header:a b", "Anyone", "cookie", "header:Idempotency-Key"] {
             assert!(caller(wrong).is_err(), "{wrong}");
         }
     }

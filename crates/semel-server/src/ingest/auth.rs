@@ -1,11 +1,11 @@
 //! Who sends: what the configuration says, ready to check.
 //!
 //! 1. What the headers alone tell is checked before the body is read, the rest over the raw body.
-//! 2. Keys and certificates are fetched by the guarded client, kept, and asked for at most once in [`FETCH_EVERY`], however
-//!    many requests name one that is not known.
+//! 2. Keys are fetched by the guarded client, kept, and asked for at most once in [`FETCH_EVERY`], however many requests name
+//!    one that is not known. For certificates see [`Certificates`].
 //! 3. Where keys cannot be had, nobody can tell: that is `503`, and not `401`.
 
-use super::source::NoSource;
+use super::{certificates::Certificates, source::NoSource};
 use crate::config::{AuthSettings, Secret};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -16,7 +16,7 @@ use semel_events::auth::{
     credentials::Credentials,
     github::Github,
     jwt::{Expected, GOOGLE_ISSUERS, JWKS_BYTES_MAX, Jwks, TokenError},
-    sns::{CERTIFICATE_BYTES_MAX, Sns},
+    sns::{Roots, Sns},
     standard_webhooks::StandardWebhooks,
     stripe::Stripe,
 };
@@ -32,11 +32,11 @@ use tracing::warn;
 pub(crate) const FETCH_EVERY: Duration = Duration::from_mins(1);
 /// How long keys are believed before they are fetched again.
 const FRESH: Duration = Duration::from_hours(1);
-/// Most certificates that are kept for a source.
-const CERTIFICATES_MAX: usize = 8;
 
 /// Fetches what signatures are checked with.
 pub(crate) trait Fetch: Send + Sync + 'static {
+    /// What encrypted connections are believed by.
+    fn roots(&self) -> Roots;
     /// What is at this URL, of at most so many bytes; or why it is not there.
     fn fetch<'a>(&'a self, url: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Bytes, String>>;
 }
@@ -88,7 +88,7 @@ impl Auth {
             AuthSettings::GitHub { .. } => Self::Github(Github::new(secrets())?),
             AuthSettings::Sns { topics, allows_v1 } => {
                 let topics = topics.iter().map(|it| it.as_str().into()).collect();
-                let sns = Sns { topics, accepts_version_1: *allows_v1, roots: None };
+                let sns = Sns { topics, accepts_version_1: *allows_v1, roots: Some(fetch.roots()) };
                 Self::Sns(sns, Certificates::new(Arc::clone(fetch)))
             }
             AuthSettings::Oidc { audience, issuer, email, jwks } => {
@@ -132,9 +132,11 @@ impl Auth {
             Self::Github(github) => Ok(github.verify(headers, body)?),
             Self::Sns(sns, certificates) => {
                 let message = sns.inspect(body)?;
-                let pem =
-                    Box::pin(certificates.get(message.certificate_url())).await.ok_or(Denied::NoKeys)?;
-                Ok(sns.verify(&message, &pem, now)?)
+                let found = Box::pin(certificates.get(message.certificate_url())).await;
+                let certificate = found.ok_or(Denied::NoKeys)?;
+                sns.verify(&message, certificate.pem(), now)?;
+                certificate.has_proven_itself();
+                Ok(())
             }
         }
     }
@@ -153,7 +155,7 @@ impl Auth {
     /// The way to confirm that a topic may send here, if there is one.
     pub(super) fn confirms(&self) -> Option<&Arc<dyn Fetch>> {
         match self {
-            Self::Sns(_, certificates) => Some(&certificates.fetch),
+            Self::Sns(_, certificates) => Some(certificates.fetch()),
             _ => None,
         }
     }
@@ -260,95 +262,5 @@ impl Keys {
                 }
             })
             .await
-    }
-}
-
-/// Certificates that messages are signed with, by their URL.
-pub(crate) struct Certificates {
-    fetch: Arc<dyn Fetch>,
-    /// The latest last.
-    known: Mutex<Vec<(Box<str>, Bytes)>>,
-    tries: Tries,
-}
-
-impl Certificates {
-    fn new(fetch: Arc<dyn Fetch>) -> Self {
-        Self { fetch, known: Mutex::default(), tries: Tries::default() }
-    }
-
-    fn known(&self, url: &str) -> Option<Bytes> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|(it, _)| **it == *url).map(|(_, pem)| pem.clone())
-    }
-
-    /// The certificate at a URL, which was checked.
-    async fn get(&self, url: &str) -> Option<Bytes> {
-        if let Some(pem) = self.known(url) {
-            return Some(pem);
-        }
-        self.tries
-            .one(
-                || self.known(url),
-                async || match self.fetch.fetch(url, CERTIFICATE_BYTES_MAX).await {
-                    Ok(pem) => {
-                        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                        if known.len() == CERTIFICATES_MAX {
-                            known.remove(0);
-                        }
-                        known.push((url.into(), pem.clone()));
-                        Some(pem)
-                    }
-                    Err(error) => {
-                        warn!(url, error, "a certificate cannot be fetched");
-                        None
-                    }
-                },
-            )
-            .await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    /// Counts, and finds something or nothing.
-    struct Counting(AtomicUsize, bool);
-
-    impl Fetch for Counting {
-        fn fetch<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Bytes, String>> {
-            self.0.fetch_add(1, Ordering::SeqCst);
-            let found = if self.1 { Ok(Bytes::from_static(b"found")) } else { Err("nobody".to_owned()) };
-            Box::pin(async move { found })
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_not_there_is_asked_for_once_a_minute() {
-        let counting = Arc::new(Counting(AtomicUsize::new(0), false));
-        let certificates = Certificates::new(Arc::<Counting>::clone(&counting));
-        for n in 0..100 {
-            assert!(
-                certificates.get(&format!("https://sns.eu-central-1.amazonaws.com/{n}.pem")).await.is_none()
-            );
-        }
-        assert_eq!(counting.0.load(Ordering::SeqCst), 1);
-        tokio::time::advance(FETCH_EVERY).await;
-        assert!(certificates.get("https://sns.eu-central-1.amazonaws.com/a.pem").await.is_none());
-        assert_eq!(counting.0.load(Ordering::SeqCst), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_there_is_asked_for_once() {
-        let counting = Arc::new(Counting(AtomicUsize::new(0), true));
-        let certificates = Certificates::new(Arc::<Counting>::clone(&counting));
-        for n in 0..=CERTIFICATES_MAX {
-            assert!(certificates.get(&n.to_string()).await.is_some());
-            assert!(certificates.get(&n.to_string()).await.is_some());
-            tokio::time::advance(FETCH_EVERY).await;
-        }
-        assert_eq!(counting.0.load(Ordering::SeqCst), CERTIFICATES_MAX + 1);
-        assert!(certificates.known("0").is_none(), "the oldest makes room");
     }
 }

@@ -4,17 +4,17 @@ use super::{
     auth::Denied,
     body::{BodyLimits, read_body},
     count::Counters,
+    plain::{NotPlain, plain},
     problems::{
         BUSY, ENCODING, ENCODING_INVALID, EVENT_INVALID, IN_ORDER, KEYS_UNAVAILABLE, MEDIA_TYPE, METHOD,
         NOT_FOUND, REFUSED, STOPPING, STORE, TOO_LARGE, UNAUTHORIZED, told, told_after, told_as, told_with,
     },
     receipt::{Verdict, write, write_item, write_refused},
-    room::{ROOM_WAIT, Rooms},
     source::{Source, Sources},
     subscription,
-    sync::{Said, said_json},
+    sync::{Said, has_mismatch, said_json},
 };
-use crate::{config::Mode, serve::Answer};
+use crate::{config::Mode, listen::Memory, serve::Answer};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
@@ -25,18 +25,22 @@ use hyper::body::Incoming;
 use semel::http::{Problem, ProblemBase};
 use semel_core::{sabotage::is_on, time::Clock};
 use semel_events::{
-    encoding::{ACCEPTED, EncodingError, decompressed},
+    encoding::{ACCEPTED, EncodingError},
     event::Event,
     format::{ReadError, Received, read},
     handshake::Handshake,
 };
 use semel_runtime::{Receipt, Refused, Runtime};
 use std::{
+    net::IpAddr,
     slice,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 use tracing::warn;
+
+/// How long a request waits for memory.
+const ROOM_WAIT: Duration = Duration::from_secs(5);
 
 /// Takes events in.
 pub(crate) struct Ingest {
@@ -45,7 +49,7 @@ pub(crate) struct Ingest {
     clock: Arc<dyn Clock>,
     sources: RwLock<Arc<Sources>>,
     limits: BodyLimits,
-    rooms: Rooms,
+    memory: Memory,
     problems: ProblemBase,
     pub(crate) counters: Counters,
 }
@@ -85,12 +89,13 @@ impl Ingest {
         runtime: Runtime,
         sources: Sources,
         limits: BodyLimits,
-        rooms: Rooms,
+        buffer_bytes_max: u64,
         problems: ProblemBase,
     ) -> Self {
         let clock = runtime.queue().clock();
         let sources = RwLock::new(Arc::new(sources));
-        Self { runtime, clock, sources, limits, rooms, problems, counters: Counters::default() }
+        let memory = Memory::new(buffer_bytes_max, ROOM_WAIT);
+        Self { runtime, clock, sources, limits, memory, problems, counters: Counters::default() }
     }
 
     /// From now on there are these sources.
@@ -98,11 +103,12 @@ impl Ingest {
         *self.sources.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(sources);
     }
 
-    /// Answers a request to `/events`, or to `/sources/NAME`.
+    /// Answers a request to `/events`, or to `/sources/NAME`. Its address has a share of the memory, unless there is none.
     pub(crate) async fn answer(
         &self,
         name: Option<&str>,
         request: Request<Incoming>,
+        address: Option<IpAddr>,
     ) -> (Response<Answer>, Noted) {
         let mut noted = Noted::default();
         let sources = Arc::clone(&self.sources.read().unwrap_or_else(PoisonError::into_inner));
@@ -112,7 +118,7 @@ impl Ingest {
         };
         let Some(source) = found else { return (self.refused(None, NOT_FOUND.into()), noted) };
         let response = match *request.method() {
-            Method::POST => self.posted(source, request, &mut noted).await,
+            Method::POST => self.posted(source, request, address, &mut noted).await,
             Method::OPTIONS => Ok(asked(source, request.headers(), &self.problems)),
             _ => Err(METHOD.into()),
         };
@@ -144,11 +150,13 @@ impl Ingest {
         &self,
         source: &Source,
         request: Request<Incoming>,
+        address: Option<IpAddr>,
         noted: &mut Noted,
     ) -> Result<Response<Answer>, Refusal> {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
-        let now = self.clock.now();
+        // By the clock that whoever signed it goes by.
+        let now = self.clock.wall();
         let checked = source.auth.check_head(headers, now).await;
         checked.map_err(|denied| denied_as(denied, noted))?;
         let expected = body.size_hint();
@@ -156,14 +164,20 @@ impl Ingest {
             return Err(TOO_LARGE.into());
         }
         let room = expected.upper().unwrap_or(self.limits.bytes_max).min(self.limits.bytes_max);
-        // Held until it is answered.
-        let Some(_room) = self.rooms.take(room).await else { return Err(Refusal::After(BUSY, ROOM_WAIT)) };
+        // Held until it is answered, as far as it is needed.
+        let taken = match self.memory.try_take(room, address) {
+            Some(room) => Some(room),
+            None => Box::pin(self.memory.take(room, address)).await,
+        };
+        let mut room = taken.ok_or(Refusal::After(BUSY, ROOM_WAIT))?;
         let body = read_body(body, &self.limits).await?;
+        room.keep(body.len() as u64);
         noted.received = body.len() as u64;
         Counters::add(&self.counters.received_bytes, noted.received);
         let checked = source.auth.check_body(headers, &body, now).await;
         checked.map_err(|denied| denied_as(denied, noted))?;
-        let body = decompressed(headers, &body, self.limits.bytes_max as usize).map_err(encoding_problem)?;
+        let (body, _room) =
+            plain(&self.memory, room, headers, body, self.limits.bytes_max).await.map_err(plain_problem)?;
         let received = read(source.format, headers, &body, &source.settings).map_err(|error| {
             noted.cause = Some(error.to_string());
             event_problem(error)
@@ -212,6 +226,7 @@ impl Ingest {
             Said::Done { is_replay: true } => {
                 noted.duplicates += 1;
                 Counters::add(&self.counters.duplicates, 1);
+                Counters::add(&self.counters.mismatches, u64::from(has_mismatch(&called)));
             }
             Said::Done { is_replay: false } => {
                 noted.new += 1;
@@ -358,13 +373,19 @@ fn asked(source: &Source, headers: &HeaderMap, problems: &ProblemBase) -> Respon
     response
 }
 
-fn encoding_problem(error: EncodingError) -> Refusal {
+fn plain_problem(error: NotPlain) -> Refusal {
+    match error {
+        NotPlain::Busy => Refusal::After(BUSY, ROOM_WAIT),
+        NotPlain::Encoding(error) => encoding_problem(error).into(),
+    }
+}
+
+fn encoding_problem(error: EncodingError) -> Problem {
     match error.status() {
         415 => ENCODING,
         413 => TOO_LARGE,
         _ => ENCODING_INVALID,
     }
-    .into()
 }
 
 fn event_problem(error: ReadError) -> Refusal {

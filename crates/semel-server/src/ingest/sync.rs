@@ -115,6 +115,12 @@ fn of_one(outcome: &CallOutcome) -> Said {
     }
 }
 
+/// Whether a function knew it with another content.
+pub(super) fn has_mismatch(called: &Called) -> bool {
+    let Called::Answered(all) = called else { return false };
+    all.iter().any(|it| matches!(it.outcome, CallOutcome::Mismatch { .. }))
+}
+
 /// What every function said, as JSON.
 pub(super) fn said_json(event: &Event, called: &Called) -> Vec<u8> {
     let all: &[Answered] = match called {

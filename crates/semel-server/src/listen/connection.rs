@@ -61,13 +61,18 @@ pub(super) async fn run<S, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
-    let Some((first, protocol)) = first_bytes(&mut stream, &door.limits, stop.clone()).await else { return };
-    let watch = Arc::new(Watch::new(Arc::clone(&door.limits), Instant::now()));
+    let Some(First { bytes: first, since, protocol }) =
+        first_bytes(&mut stream, &door.limits, stop.clone()).await
+    else {
+        return;
+    };
+    let watch = Arc::new(Watch::new(Arc::clone(&door.limits), since));
     let connection = Connection::new(peer, Arc::clone(&watch), held);
     let heads = Arc::new(Heads { limits: Arc::clone(&door.limits), problems: door.problems.clone() });
     let service = Tracked { inner: door.service.clone(), connection, heads };
     match protocol {
         Preface::Http2 => {
+            watch.await_first();
             let io = Inspected::new(stream, first, None, Arc::clone(&watch));
             let mut serving = pin!(door.http2.serve_connection(TokioIo::new(io), service));
             let driven = Driven { watch: &watch, stop };
@@ -101,8 +106,16 @@ pub(super) async fn run<S, B>(
     }
 }
 
+/// What a connection begins with.
+struct First {
+    bytes: Vec<u8>,
+    /// When the first of them came.
+    since: Instant,
+    protocol: Preface,
+}
+
 /// What a connection begins with; nothing if it says nothing in time.
-async fn first_bytes(stream: &mut TcpStream, limits: &Limits, mut stop: Stop) -> Option<(Vec<u8>, Preface)> {
+async fn first_bytes(stream: &mut TcpStream, limits: &Limits, mut stop: Stop) -> Option<First> {
     let mut first = Vec::with_capacity(FIRST_BYTES);
     let first_byte =
         if sabotage::is_on("listen_waits_for_first_byte") { limits.head * 100 } else { limits.first_byte };
@@ -116,11 +129,12 @@ async fn first_bytes(stream: &mut TcpStream, limits: &Limits, mut stop: Stop) ->
     if read.ok()?.ok()? == 0 {
         return None;
     }
-    let deadline = Instant::now() + limits.head;
+    let since = Instant::now();
+    let deadline = since + limits.head;
     loop {
         match preface(&first) {
             Preface::Undecided => {}
-            decided => return Some((first, decided)),
+            protocol => return Some(First { bytes: first, since, protocol }),
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if timeout(left, stream.read_buf(&mut first)).await.ok()?.ok()? == 0 {

@@ -11,6 +11,7 @@
 //! 5. When it is told to stop, it accepts no more, lets what is under way finish, and ends.
 //! 6. Whatever is refused before a request can be read is told as a problem document, and the connection then closed in
 //!    a way that lets the client read it. The log has an event of it.
+//! 7. Whoever reads bodies takes memory for them here, of which no address has all.
 //!
 //! It does not encrypt: TLS ends before it, in a load balancer or a sidecar. It does not read bodies: whoever takes the
 //! request does, and limits them.
@@ -21,6 +22,7 @@ pub(crate) mod fuzz;
 mod head;
 mod inspect;
 mod io;
+mod memory;
 mod preface;
 mod stop;
 mod watch;
@@ -29,6 +31,8 @@ pub(crate) use accept::network;
 pub use accept::{Door, serve};
 pub use connection::{Arrived, Tracked};
 pub use head::HEADERS_MAX;
+pub use memory::SHARES;
+pub(crate) use memory::{Memory, Room};
 pub use stop::{Stop, Stopper, stop};
 #[cfg(test)]
 pub(crate) use watch::name_of;

@@ -2,6 +2,8 @@
 //!
 //! 1. The moments are noted by whoever reads and writes; whoever drives the connection asks when to look again.
 //! 2. A connection with a request under way is in no hurry: bodies and answers have limits of their own.
+//! 3. HTTP/2 is not read here, so that nobody sees its heads begin. Its first request must have come in the time that a head
+//!    has, from the first byte of the connection; after that only its silence counts.
 
 use super::{Limits, inspect::Phase};
 use http::HeaderValue;
@@ -55,7 +57,10 @@ impl Connection {
 
     /// A request begins; it ends when what is given is dropped.
     pub fn begin(&self) -> InFlight {
-        self.watch.state().in_flight += 1;
+        let mut state = self.watch.state();
+        state.in_flight += 1;
+        state.awaits_first = false;
+        drop(state);
         InFlight(Arc::clone(&self.watch))
     }
 }
@@ -110,6 +115,8 @@ struct State {
     head_since: Instant,
     /// When the last request ended, or the connection began.
     idle_since: Instant,
+    /// Whether its first request is to come in the time of a head, whatever else is read.
+    awaits_first: bool,
     /// How many requests are under way.
     in_flight: usize,
     /// Since when the peer has not read.
@@ -133,6 +140,7 @@ impl Watch {
             phase: Phase::Between,
             head_since: now,
             idle_since: now,
+            awaits_first: false,
             in_flight: 0,
             blocked_since: None,
         };
@@ -142,6 +150,11 @@ impl Watch {
             is_raw: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
         }
+    }
+
+    /// The first request is to come in the time of a head: of a connection whose heads nobody sees begin.
+    pub(super) fn await_first(&self) {
+        self.state().awaits_first = true;
     }
 
     /// Bytes were read, and brought the connection here.
@@ -182,6 +195,7 @@ impl Watch {
         let Limits { head, idle, write, .. } = *self.limits;
         let state = self.state();
         let waiting = match (state.phase, state.in_flight) {
+            (_, 0) if state.awaits_first => Some((state.head_since + head, Overdue::Head)),
             (Phase::Head, 0) => Some((state.head_since + head, Overdue::Head)),
             // The rest of a body that nobody wants is as good as nothing.
             (Phase::Between | Phase::Body, 0) => Some((state.idle_since + idle, Overdue::Idle)),
@@ -223,6 +237,19 @@ mod tests {
         drop(under_way);
         assert_eq!(watch.look(now + hour), Err(Overdue::Head));
         assert!(watch.look(now).is_ok());
+    }
+
+    #[test]
+    fn a_connection_whose_heads_are_not_seen_has_the_time_of_one_until_its_first_request() {
+        let now = Instant::now();
+        let watch = Arc::new(Watch::new(Arc::new(Limits::default()), now));
+        let connection = Connection::new(([127, 0, 0, 1], 1).into(), Arc::clone(&watch), Arc::new(()));
+        watch.await_first();
+        assert_eq!(watch.look(now), Ok(now + Limits::default().head));
+        assert_eq!(watch.look(now + Limits::default().head), Err(Overdue::Head));
+        drop(connection.begin());
+        assert!(watch.look(now + Limits::default().head).is_ok(), "between two requests it may be silent");
+        assert_eq!(watch.look(now + Duration::from_hours(1)), Err(Overdue::Idle));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The access log: one event for each request, when its answer has ended, or when its client has gone without one.
 //!
-//! 1. It says the method, the path without its query, the route, the status, how a request with a key was answered, how
-//!    long it took, how much was read and written, and the peer's address.
+//! 1. It says the method, the path without its query, the route, the status, how a request with a key was answered, whether
+//!    its answer is one that could not be kept, how long it took, how much was read and written, and the peer's address.
 //! 2. What the listener refuses before it is a request is logged there: see [`listen`](crate::listen).
 //! 3. It never says a key, a header, a query or a body.
 
@@ -9,7 +9,7 @@ use super::exchange::Exchange;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
-use semel::http::Answered;
+use semel::http::{Answered, NotRetained};
 use semel_core::sabotage;
 use std::{
     pin::Pin,
@@ -65,8 +65,11 @@ impl Entry {
     /// The answer begins: it is logged when it has ended.
     pub(super) fn answered<B: Body>(mut self, response: Response<B>) -> Response<Logged<B>> {
         let ending = self.0.take().map(|begun| Ending {
-            status: response.status().as_u16(),
-            answered: response.extensions().get::<Answered>().copied(),
+            said: Said {
+                status: response.status().as_u16(),
+                answered: response.extensions().get::<Answered>().copied(),
+                is_not_kept: response.extensions().get::<NotRetained>().is_some(),
+            },
             begun,
         });
         response.map(|body| Logged { body, ending, sent: 0, is_whole: false })
@@ -76,21 +79,22 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         if let Some(begun) = self.0.take() {
-            begun.log(None, None, 0, true);
+            begun.log(None, 0, true);
         }
     }
 }
 
 impl Begun {
-    fn log(self, status: Option<u16>, answered: Option<Answered>, sent: u64, is_aborted: bool) {
+    fn log(self, said: Option<Said>, sent: u64, is_aborted: bool) {
         let Self { method, path, route, since, exchange } = self;
         info!(
             target: "semel_server::access",
             method = method.as_str(),
             path,
             route,
-            status,
-            idempotency = answered.map(Answered::as_str),
+            status = said.map(|it| it.status),
+            idempotency = said.and_then(|it| it.answered).map(Answered::as_str),
+            kept = said.and_then(|it| it.is_not_kept.then_some(false)),
             ms = since.elapsed().as_micros() as f64 / 1_000.0,
             received = exchange.received(),
             sent,
@@ -104,8 +108,16 @@ impl Begun {
 /// What is known when the answer has begun.
 struct Ending {
     begun: Begun,
+    said: Said,
+}
+
+/// What the head of an answer tells.
+#[derive(Clone, Copy)]
+struct Said {
     status: u16,
     answered: Option<Answered>,
+    /// It was passed on, and cannot be replayed.
+    is_not_kept: bool,
 }
 
 /// The body of an answer that is logged when it has ended.
@@ -144,9 +156,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Logged<B> {
 
 impl<B: Body> Drop for Logged<B> {
     fn drop(&mut self) {
-        let Some(Ending { begun, status, answered }) = self.ending.take() else { return };
-        let has_no_body = begun.method == Method::HEAD || status == 101;
+        let Some(Ending { begun, said }) = self.ending.take() else { return };
+        let has_no_body = begun.method == Method::HEAD || said.status == 101;
         let is_whole = self.is_whole || self.body.is_end_stream() || has_no_body;
-        begun.log(Some(status), answered, self.sent, !is_whole);
+        begun.log(Some(said), self.sent, !is_whole);
     }
 }

@@ -119,6 +119,17 @@ enum NoAnswer {
     TooLate,
 }
 
+/// What a client is told whose request had no key: nothing keeps it from being carried out again.
+const KEYLESS_NOT_SENT: Problem = Problem::UPSTREAM.with_detail(
+    "The service behind the proxy could not be reached, and got nothing of the request. Send it again later.",
+);
+const KEYLESS_LOST: Problem = Problem::UPSTREAM.with_detail(
+    "The answer of the service behind the proxy was lost, and it may have carried the request out. Send it again only if it may be done twice.",
+);
+const KEYLESS_TOO_LATE: Problem = Problem::UPSTREAM_TIMEOUT.with_detail(
+    "The service behind the proxy did not answer in time, and may carry the request out. Send it again only if it may be done twice.",
+);
+
 impl Forwarding {
     fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.iter().any(|it| it.contains(peer))
@@ -163,7 +174,8 @@ impl Forwarding {
                 response
             }
             // Nobody asked for it.
-            Some(_) | None => self.problem(Problem::UPSTREAM, Verdict::Lost),
+            Some(_) | None if call.is_some() => self.problem(Problem::UPSTREAM, Verdict::Lost),
+            Some(_) | None => self.problem(KEYLESS_LOST, Verdict::Lost),
         }
     }
 
@@ -270,23 +282,26 @@ impl Forwarding {
 
     /// What the client is told when there is no answer, and what that means for its key.
     fn told(&self, no_answer: &NoAnswer, exchange: &Exchange, call: Option<&Identity>) -> Response<Outbound> {
-        let record = call.map(record);
+        let (record, has_key) = (call.map(record), call.is_some());
         if let Some(refused) = exchange.refused() {
             return self.problem(refused, Verdict::Lost);
         }
         match no_answer {
             NoAnswer::NotSent(error) => {
                 warn!(error = chain(error), "the upstream cannot be reached");
-                self.problem(Problem::UPSTREAM, Verdict::Released)
+                self.problem(if has_key { Problem::UPSTREAM } else { KEYLESS_NOT_SENT }, Verdict::Released)
             }
             NoAnswer::Broken(error) => {
                 let error = chain(error);
                 warn!(error, record, "the upstream did not answer a request that it may have got");
-                self.problem(Problem::UPSTREAM, Verdict::Lost)
+                self.problem(if has_key { Problem::UPSTREAM } else { KEYLESS_LOST }, Verdict::Lost)
             }
             NoAnswer::TooLate => {
                 warn!(record, "the upstream did not answer in time");
-                self.problem(Problem::UPSTREAM_TIMEOUT, Verdict::Lost)
+                self.problem(
+                    if has_key { Problem::UPSTREAM_TIMEOUT } else { KEYLESS_TOO_LATE },
+                    Verdict::Lost,
+                )
             }
         }
     }

@@ -3,16 +3,18 @@
 //! 1. The first route whose pattern takes the path has the request; where none does, the defaults hold, and the path
 //!    itself is the route in the scope.
 //! 2. A route whose keys are off has no layer: requests go straight to the upstream.
+//! 3. The quota of the defaults is one for all routes that have none of their own: a caller does not get it once for each. A
+//!    route may have one of its own, or none.
 
 use super::{
     forward::Forward,
     pattern::{Pattern, canonical},
 };
-use crate::config::{Caller, KeyMode, OnLost, ProxySettings, QuotaSettings, RouteSettings};
+use crate::config::{Caller, KeyMode, OnLost, ProxySettings, RouteSettings};
 use http::{HeaderName, Method, Request, header::AUTHORIZATION, request::Parts};
 use semel::{
     OnLapse, Once,
-    http::{self as layer, IDEMPOTENCY_KEY, Idempotency, IdempotencyLayer, Quota},
+    http::{self as layer, IDEMPOTENCY_KEY, Idempotency, IdempotencyLayer},
 };
 use std::sync::Arc;
 use tower_layer::Layer;
@@ -37,7 +39,10 @@ pub(super) struct Route {
 
 impl Routes {
     pub(super) fn new(settings: &ProxySettings, once: &Once, forward: &Forward) -> Self {
-        let route = |pattern: Option<&Pattern>, of: &RouteSettings| {
+        // What is made of it counts together.
+        let shared = with_quota(IdempotencyLayer::new(once.clone()), &settings.defaults);
+        let own = |of: &RouteSettings| with_quota(IdempotencyLayer::new(once.clone()), of);
+        let route = |pattern: Option<&Pattern>, of: &RouteSettings, layer: IdempotencyLayer| {
             Arc::new(Route {
                 pattern: pattern.cloned(),
                 methods: of.methods.clone(),
@@ -48,16 +53,18 @@ impl Routes {
                     Caller::Anyone => None,
                 },
                 protected: (of.key != KeyMode::Off).then(|| {
-                    let layer = layer_of(settings, once, pattern, of);
+                    let layer = layer_of(layer, settings, pattern, of);
                     let service = layer.layer(forward.clone());
                     (layer, service)
                 }),
             })
         };
-        Self {
-            routes: settings.routes.iter().map(|it| route(Some(&it.path), &it.settings)).collect(),
-            rest: route(None, &settings.defaults),
-        }
+        let routes = settings.routes.iter().map(|it| {
+            let is_shared = !it.has_own_quota && it.settings.quota_in_force().is_some();
+            let layer = if is_shared { shared.clone() } else { own(&it.settings) };
+            route(Some(&it.path), &it.settings, layer)
+        });
+        Self { routes: routes.collect(), rest: route(None, &settings.defaults, shared.clone()) }
     }
 
     /// The route of a path, in its canonical form.
@@ -107,14 +114,22 @@ impl Route {
     }
 }
 
+fn with_quota(layer: IdempotencyLayer, of: &RouteSettings) -> IdempotencyLayer {
+    match of.quota_in_force() {
+        Some(quota) => layer.quota(quota),
+        None => layer,
+    }
+}
+
+/// A layer that has its quota, as a route wants it.
 fn layer_of(
+    layer: IdempotencyLayer,
     settings: &ProxySettings,
-    once: &Once,
     pattern: Option<&Pattern>,
     of: &RouteSettings,
 ) -> IdempotencyLayer {
-    let RouteSettings { lease, retention, body_retention, wait, .. } = *of;
-    let mut layer = IdempotencyLayer::new(once.clone())
+    let RouteSettings { lease, retention, body_retention, wait, response_wait, .. } = *of;
+    let mut layer = layer
         .service_name(&settings.service)
         .mark_answers()
         .methods(of.methods.iter().cloned())
@@ -126,6 +141,7 @@ fn layer_of(
         .fingerprint_headers(of.fingerprint_headers.iter().cloned())
         .request_bytes_max(usize::try_from(of.request_bytes_max).unwrap_or(usize::MAX))
         .response_bytes_max(usize::try_from(of.response_bytes_max).unwrap_or(usize::MAX))
+        .response_wait(response_wait)
         .wait(wait)
         .lease(lease)
         .retention(retention)
@@ -153,9 +169,6 @@ fn layer_of(
     }
     if let Some(names) = &of.replay_headers {
         layer = layer.replay_headers(names.iter().cloned());
-    }
-    if let Some(QuotaSettings { keys, per }) = of.quota {
-        layer = layer.quota(Quota { keys, per });
     }
     match &settings.problem_base {
         Some(base) => layer.problem_base(base),

@@ -8,6 +8,7 @@ use crate::ingest::Fetch;
 use bytes::Bytes;
 use http::StatusCode;
 use semel::BoxFuture;
+use semel_events::auth::sns::Roots;
 use semel_runtime::deliver::{
     Answer, BoxedAnswer, Client, Deliver, Delivery, Proxies, Settings,
     guard::{Policy, check_url},
@@ -62,6 +63,10 @@ impl Deliver for Outgoing {
 }
 
 impl Fetch for Outgoing {
+    fn roots(&self) -> Roots {
+        Roots::of_anchors(self.client().roots().roots.clone())
+    }
+
     fn fetch<'a>(&'a self, url: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Bytes, String>> {
         let (client, policy) = (self.client(), self.policy());
         Box::pin(async move {

@@ -8,10 +8,12 @@
 //!
 //! 4. A queue that stopped for good, because the disk no longer keeps what it is given, ends the server: only a restart reads
 //!    what is really there. It is looked for every [`LOOK_EVERY`].
+//! 5. What cannot be read, what cannot be tidied up, and that nothing new is taken, is told: once in the log when it is first
+//!    seen, and to whoever asks.
 //!
 //! It does not refuse anything: the queue does, before the disk is full.
 
-use crate::store_url::StoreUrl;
+use crate::store_url::{Place, StoreUrl};
 use semel::doctor::{Finding, Severity, Tier};
 #[cfg(feature = "embedded")]
 use std::path::Path;
@@ -20,6 +22,7 @@ use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use tracing::{error, info, warn};
 
 /// How often it is looked whether the queue has stopped.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -35,11 +38,47 @@ const DAY: Duration = Duration::from_hours(24);
 pub struct Foundation {
     /// Where executions are kept, without passwords.
     pub(crate) place: String,
+    /// Whether no other node can have them, too.
+    pub(crate) is_alone: bool,
     /// What the store promises.
     pub(crate) tier: Tier,
     /// What the doctor would have otherwise.
     pub(crate) warnings: Vec<String>,
+    ailing: Ailing,
     disk: Option<Disk>,
+}
+
+/// What is wrong with what the queue keeps.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Ailments {
+    /// Executions that are left alone because they cannot be read, and why.
+    pub(crate) damaged: Vec<String>,
+    /// Why what is finished cannot be tidied up.
+    pub(crate) trouble: Option<String>,
+    /// Why no new events are taken, while what was taken is delivered.
+    pub(crate) refuses: Option<String>,
+}
+
+impl Ailments {
+    /// What was not there before.
+    fn since<'a>(&'a self, before: &'a Self) -> News<'a> {
+        let damaged = self.damaged.iter().filter(|it| !before.damaged.contains(it)).map(String::as_str);
+        News {
+            damaged: damaged.collect(),
+            trouble: self.trouble.as_deref().filter(|_| before.trouble.is_none()),
+            refuses: self.refuses.as_deref().filter(|_| before.refuses.is_none()),
+            takes_again: before.refuses.is_some() && self.refuses.is_none(),
+        }
+    }
+}
+
+/// What is to be told.
+#[derive(PartialEq, Eq, Default, Debug)]
+struct News<'a> {
+    damaged: Vec<&'a str>,
+    trouble: Option<&'a str>,
+    refuses: Option<&'a str>,
+    takes_again: bool,
 }
 
 /// How full a disk is.
@@ -55,6 +94,7 @@ pub(crate) struct Room {
 
 type Measure = Box<dyn Fn() -> u64 + Send + Sync>;
 type Stopped = Box<dyn Fn() -> Option<String> + Send + Sync>;
+type Ailing = Box<dyn Fn() -> Ailments + Send + Sync>;
 
 struct Disk {
     used: Measure,
@@ -69,7 +109,20 @@ impl Foundation {
     pub(crate) fn new(url: &StoreUrl, tier: Tier, findings: &[Finding]) -> Self {
         let warnings = findings.iter().filter(|it| it.severity == Severity::Warning);
         let warnings = warnings.map(ToString::to_string).collect();
-        Self { place: url.to_string(), tier, warnings, disk: None }
+        let is_alone = !matches!(url.place, Place::Postgres { .. });
+        let ailing = Box::new(Ailments::default);
+        Self { place: url.to_string(), is_alone, tier, warnings, ailing, disk: None }
+    }
+
+    /// With a queue that tells what is wrong with what it keeps.
+    #[cfg(any(feature = "embedded", feature = "postgres"))]
+    pub(crate) fn ailing(self, ailing: impl Fn() -> Ailments + Send + Sync + 'static) -> Self {
+        Self { ailing: Box::new(ailing), ..self }
+    }
+
+    /// What is wrong with what the queue keeps.
+    pub(crate) fn ailments(&self) -> Ailments {
+        (self.ailing)()
     }
 
     /// With a queue on this machine's disk that takes so much, may take no more than this, and says why it stopped, if it did.
@@ -101,10 +154,13 @@ impl Foundation {
 
     /// Looks at the queue now and then, until it has stopped for good. Why it did.
     pub(crate) async fn watch(&self) -> String {
-        let Some(disk) = &self.disk else { return std::future::pending().await };
-        let mut looked_at = Instant::now();
+        let (mut looked_at, mut known) = (Instant::now(), Ailments::default());
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
+            let found = self.ailments();
+            tell(&known, &found);
+            known = found;
+            let Some(disk) = &self.disk else { continue };
             if let Some(cause) = (disk.stopped)() {
                 return cause;
             }
@@ -113,6 +169,23 @@ impl Foundation {
                 disk.look();
             }
         }
+    }
+}
+
+/// Tells the log what is new.
+fn tell(known: &Ailments, found: &Ailments) {
+    let News { damaged, trouble, refuses, takes_again } = found.since(known);
+    for cause in damaged {
+        error!(cause, "an execution cannot be read: it is left alone");
+    }
+    if let Some(cause) = trouble {
+        warn!(cause, "what is finished cannot be tidied up");
+    }
+    if let Some(cause) = refuses {
+        warn!(cause, "no new events are taken: what was taken is delivered from what was reserved");
+    }
+    if takes_again {
+        info!("new events are taken again");
     }
 }
 
@@ -175,6 +248,29 @@ mod tests {
         }
         assert!(growth.0.len() <= SAMPLES_MAX);
         growth.days_to_full(left)
+    }
+
+    #[test]
+    fn an_ailment_is_told_once_and_again_when_it_comes_back() {
+        let ailments = |damaged: &[&str], trouble: Option<&str>| Ailments {
+            damaged: damaged.iter().map(ToString::to_string).collect(),
+            trouble: trouble.map(ToOwned::to_owned),
+            refuses: None,
+        };
+        let check = |before: &Ailments, after: &Ailments, damaged: &[&str], trouble: Option<&str>| {
+            let told = after.since(before);
+            assert_eq!(told, News { damaged: damaged.to_vec(), trouble, ..News::default() });
+        };
+        let full = Ailments { refuses: Some("full".to_owned()), ..Ailments::default() };
+        assert_eq!(full.since(&Ailments::default()), News { refuses: Some("full"), ..News::default() });
+        assert_eq!(full.since(&full), News::default());
+        assert_eq!(Ailments::default().since(&full), News { takes_again: true, ..News::default() });
+        let (well, ill) = (Ailments::default(), ailments(&["one"], Some("full")));
+        check(&well, &ill, &["one"], Some("full"));
+        check(&ill, &ill, &[], None);
+        check(&ill, &ailments(&["one", "two"], Some("fuller")), &["two"], None);
+        check(&ill, &well, &[], None);
+        check(&ailments(&["one"], None), &ill, &[], Some("full"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Health, readiness and version.
 //!
 //! 1. `GET /health` answers 200 while the process lives.
-//! 2. `GET /ready` answers 200 if the queue answers and forgot nothing, and the server is not stopping, else 503 and which of
-//!    these it is. The queue is asked at most once in [`FRESH`], whoever asks.
+//! 2. `GET /ready` answers 200 if the queue answers, forgot nothing and takes new events, and the server is not stopping, else
+//!    503 and which of these it is. The queue is asked at most once in [`FRESH`], whoever asks.
 //! 3. `GET /version` says which program this is.
 
-use super::Answer;
+use super::{Answer, Foundation};
 use crate::listen::Stop;
 use bytes::Bytes;
 use http::{
@@ -14,7 +14,10 @@ use http::{
 };
 use semel_core::execution::ExecutionId;
 use semel_runtime::Runtime;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::sync::Mutex;
 use tracing::warn;
 
@@ -27,13 +30,14 @@ const QUEUE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Health {
     runtime: Runtime,
     stop: Stop,
+    foundation: Arc<Foundation>,
     /// When the queue was asked last, and whether it answered.
     asked: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Health {
-    pub(super) fn new(runtime: Runtime, stop: Stop) -> Self {
-        Self { runtime, stop, asked: Mutex::new(None) }
+    pub(super) fn new(runtime: Runtime, stop: Stop, foundation: Arc<Foundation>) -> Self {
+        Self { runtime, stop, foundation, asked: Mutex::new(None) }
     }
 
     pub(super) fn healthy() -> Response<Answer> {
@@ -54,6 +58,9 @@ impl Health {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the store forgot something, and nobody has decided",
             );
+        }
+        if self.foundation.ailments().refuses.is_some() {
+            return status(StatusCode::SERVICE_UNAVAILABLE, "the store has no room for new events");
         }
         if self.queue_answers().await {
             return status(StatusCode::OK, "ready");

@@ -5,10 +5,14 @@
 //! 2. The queue keeps its counts, so that asking costs the same at any backlog. Where it does not answer, `semel_up` is 0
 //!    and its counts are left out.
 
-use super::{Answer, Foundation, foundation::Room, health::answer};
+use super::{
+    Answer, Foundation,
+    foundation::{Ailments, Room},
+    health::answer,
+};
 use crate::ingest::Ingest;
 use http::{Response, StatusCode};
-use semel_core::{queue::Counts, record::Reason};
+use semel_core::{queue::Counts, record::Reason, time::Clock};
 use semel_runtime::{FunctionStatus, Totals, Waiting};
 use std::{fmt::Write as _, time::Duration};
 
@@ -27,6 +31,8 @@ pub(super) async fn metrics(ingest: &Ingest, foundation: &Foundation) -> Respons
     of_entrance(&mut text, ingest.runtime.waiting());
     of_queue(&mut text, counts.as_deref().unwrap_or_default());
     of_disk(&mut text, foundation.room());
+    of_ailments(&mut text, &foundation.ailments());
+    of_clock(&mut text, &*ingest.runtime.queue().clock());
     answer(StatusCode::OK, CONTENT_TYPE, text.into())
 }
 
@@ -108,6 +114,47 @@ fn of_disk(text: &mut String, room: Option<Room>) {
     family(text, "semel_disk_left_bytes", "gauge", "What it may still take.", [("", room.left)]);
     let days = room.days_to_full.map(|it| ("", it));
     family(text, "semel_disk_days_to_full", "gauge", "Until nothing is left, as it grows now.", days);
+}
+
+/// What is wrong with what is kept, as far as this node has seen.
+fn of_ailments(text: &mut String, found: &Ailments) {
+    let damaged = found.damaged.len() as u64;
+    family(
+        text,
+        "semel_executions_damaged",
+        "gauge",
+        "Executions that are left alone because they cannot be read.",
+        [("", damaged)],
+    );
+    let trouble = u64::from(found.trouble.is_some());
+    family(
+        text,
+        "semel_housekeeping_failing",
+        "gauge",
+        "Whether what is finished cannot be tidied up.",
+        [("", trouble)],
+    );
+    let refuses = u64::from(found.refuses.is_some());
+    family(
+        text,
+        "semel_store_full",
+        "gauge",
+        "Whether no new events are taken, for want of room.",
+        [("", refuses)],
+    );
+}
+
+/// How far what leases are judged by is from what signatures are: more than little where a machine slept, or its clock was set.
+fn of_clock(text: &mut String, clock: &dyn Clock) {
+    let (now, wall) = (clock.now(), clock.wall());
+    let apart = wall.since(now).max(now.since(wall)).as_secs();
+    family(
+        text,
+        "semel_clock_apart_seconds",
+        "gauge",
+        "How far this node's own time is from its machine's clock.",
+        [("", apart)],
+    );
 }
 
 /// What there is, on all nodes together.

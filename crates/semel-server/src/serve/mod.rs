@@ -2,8 +2,8 @@
 //!
 //! 1. `POST /events` and `POST /sources/NAME` take events in: see [`crate::ingest`].
 //! 2. `GET /health` answers while the process lives, `GET /ready` while it takes events, `GET /version` says which one it is,
-//!    `GET /metrics` counts. They, and everything below `/v1`, are answered on an address of their own if there is one,
-//!    and nowhere else.
+//!    `GET /metrics` counts, for whoever may ask the admin API. They, and everything below `/v1`, are answered on an address
+//!    of their own if there is one, and nowhere else.
 //! 3. The queue is opened and asked what it promises, then the addresses are bound; only then anybody is let in.
 //! 4. SIGTERM and SIGINT stop it: nobody is accepted any more, what is under way is finished or handed back within
 //!    `shutdown`, and the process ends with 0. A second signal ends it at once.
@@ -13,6 +13,7 @@
 //! It does not end TLS.
 
 mod access;
+mod crashes;
 mod fetch;
 mod foundation;
 mod functions;
@@ -24,6 +25,7 @@ mod signals;
 mod site;
 mod start;
 
+pub(crate) use foundation::Ailments;
 pub use foundation::Foundation;
 pub(crate) use functions::functions;
 pub(crate) use queue::open as open_queue;

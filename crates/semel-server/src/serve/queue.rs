@@ -5,6 +5,8 @@
 //! 2. A directory that somebody else has open is told so, and ends with 69.
 
 use super::Foundation;
+#[cfg(any(feature = "embedded", feature = "postgres"))]
+use super::foundation::Ailments;
 use crate::{
     exit::Failure,
     store_url::{Place, StoreUrl},
@@ -55,11 +57,19 @@ async fn embedded(url: &StoreUrl, directory: &Path, bytes_max: u64) -> Result<Op
         let queue = Arc::new(queue);
         // It must not keep the queue open.
         let seen = Arc::downgrade(&queue);
-        let watched = seen.clone();
+        let (watched, ailing) = (seen.clone(), seen.clone());
         let used = move || seen.upgrade().map_or(0, |it| it.disk_bytes());
         let stopped = move || watched.upgrade().and_then(|it| it.stopped());
+        let ailments = move || {
+            let of = |it: Arc<semel_embedded::EmbeddedQueue>| Ailments {
+                damaged: it.damaged(),
+                trouble: it.trouble(),
+                refuses: it.refuses(),
+            };
+            ailing.upgrade().map(of).unwrap_or_default()
+        };
         let queue: Arc<dyn Queue> = queue;
-        let foundation = Foundation::new(url, report.tier, &report.findings);
+        let foundation = Foundation::new(url, report.tier, &report.findings).ailing(ailments);
         Ok((queue, foundation.on_disk(directory, bytes_max, used, stopped)))
     };
     match opened.await {
@@ -100,10 +110,19 @@ async fn postgres(url: &StoreUrl) -> Result<Opened, Failure> {
     let opened = async {
         let queue = builder.connect(address).await?;
         let report = promised(queue.doctor().await?)?;
-        Ok((queue, Foundation::new(url, report.tier, &report.findings)))
+        let queue = Arc::new(queue);
+        // It must not keep the queue open.
+        let seen = Arc::downgrade(&queue);
+        let queue: Arc<dyn Queue> = queue;
+        let ailments = move || {
+            let ids = seen.upgrade().map(|it| it.damaged()).unwrap_or_default();
+            let damaged = ids.iter().map(|id| format!("the row of execution {id} is damaged")).collect();
+            Ailments { damaged, ..Ailments::default() }
+        };
+        Ok((queue, Foundation::new(url, report.tier, &report.findings).ailing(ailments)))
     };
     match opened.await {
-        Ok((queue, foundation)) => Ok((Arc::new(queue), foundation)),
+        Ok(opened) => Ok(opened),
         Err(error) => Err(failure(url, &error)),
     }
 }

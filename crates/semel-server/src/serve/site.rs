@@ -2,10 +2,13 @@
 //!
 //! 1. A path has one form: what could be read as another path is not found.
 //! 2. Whatever is wrong with a request is told as a problem.
+//! 3. Who asks for metrics shows who they are, as for everything below `/v1`. Probes have no tokens: `/health`, `/ready` and
+//!    `/version` are open, and tell nothing but what they are asked for.
 
 use super::{Answer, Foundation, access::Entry, health::Health, metrics::metrics};
 use crate::{
     api::Clerk,
+    config::Network,
     ingest::{
         Ingest, Noted,
         problems::{BAD_REQUEST, METHOD, NOT_FOUND, told},
@@ -19,7 +22,7 @@ use http::{
 use hyper::{body::Incoming, service::Service};
 use semel::{BoxFuture, http::ProblemBase};
 use semel_core::sabotage::is_on;
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
 /// Which addresses are answered here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +48,8 @@ pub(super) struct Inside {
     pub(super) health: Health,
     pub(super) api: Clerk,
     pub(super) foundation: Arc<Foundation>,
+    /// Many senders stand behind each of these: they have no share of their own.
+    pub(super) trusted: Vec<Network>,
     pub(super) problems: ProblemBase,
 }
 
@@ -119,8 +124,10 @@ impl Inside {
         let uri = request.uri().clone();
         let place = Some(Place::of(uri.path())).filter(|it| it.is_on(side)).unwrap_or(Place::Nowhere);
         let response = match place {
-            Place::Events => return self.ingest.answer(None, request).await,
-            Place::Source(name) => return self.ingest.answer(Some(name), request).await,
+            Place::Events => return self.ingest.answer(None, request, self.address(&connection)).await,
+            Place::Source(name) => {
+                return self.ingest.answer(Some(name), request, self.address(&connection)).await;
+            }
             // Boxed, so that events, of which there are most, do not carry room for it.
             Place::Api => Box::pin(self.api.answer((request, connection))).await,
             Place::Nowhere => told(&NOT_FOUND, &self.problems),
@@ -134,9 +141,24 @@ impl Inside {
             Place::Health => Health::healthy(),
             Place::Ready => Box::pin(self.health.ready()).await,
             Place::Version => Health::version(),
-            Place::Metrics => Box::pin(metrics(&self.ingest, &self.foundation)).await,
+            Place::Metrics => match self.refusal(&request, &connection) {
+                Some(refusal) => refusal,
+                None => Box::pin(metrics(&self.ingest, &self.foundation)).await,
+            },
         };
         (response, Noted::default())
+    }
+
+    /// What somebody is told instead of the metrics, if they may not see them.
+    fn refusal<B>(&self, request: &Request<B>, connection: &Connection) -> Option<Response<Answer>> {
+        self.api.refusal(request, connection).filter(|_| !is_on("metrics_for_everybody"))
+    }
+
+    /// Whose share of the memory a request takes of, if it is one sender's.
+    fn address(&self, connection: &Connection) -> Option<IpAddr> {
+        let peer = connection.peer().ip();
+        let is_trusted = self.trusted.iter().any(|it| it.contains(peer));
+        (!is_trusted && !is_on("one_sender_takes_all_memory")).then_some(peer)
     }
 }
 

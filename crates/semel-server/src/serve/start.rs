@@ -1,7 +1,12 @@
 //! Starting the server, and ending it well.
+//!
+//! When it is told to stop, it begins no more calls, and has `shutdown` for everything that is under way: for requests, whose
+//! events are kept, and for calls. The address of the admin API, if it is one of its own, is answered until all of that is
+//! done, so that a load balancer sees why.
 
 use super::{
     Foundation,
+    crashes::Crashes,
     fetch::Outgoing,
     functions::functions,
     health::Health,
@@ -14,7 +19,7 @@ use crate::{
     api::{Book, Clerk},
     config::{NoSecret, ServerSettings, warnings},
     exit::Failure,
-    ingest::{BodyLimits, Ingest, Rooms, problems::PAGES},
+    ingest::{BodyLimits, Ingest, problems::PAGES},
     listen::{self, Door, Stop, Stopper},
 };
 use semel::http::ProblemBase;
@@ -24,9 +29,9 @@ use semel_runtime::{
     deliver::{Deliver, Proxies},
 };
 use std::{
+    convert::Infallible,
     io,
     net::SocketAddr,
-    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -45,12 +50,29 @@ pub struct Server {
 }
 
 /// Runs the server until a signal ends it, or its disk does. The file is read again by what is given.
-pub async fn run(settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
+pub async fn run(mut settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
     let (queue, foundation) = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
-    let server = Server::bind(settings, queue, foundation).await?;
+    let crashes = Crashes::note(&settings);
+    crashes.wait().await;
+    let in_flight_max = settings.limits.in_flight_max;
+    settings.limits.in_flight_max = crashes.in_flight(in_flight_max);
+    // Whoever could not start did nothing that could be repeated.
+    let server = Server::bind(settings, queue, foundation).await.inspect_err(|_| crashes.forget())?;
     let (signals, reloads) = signals::catch(server.stopper.clone())?;
-    let ended = server.serve(reread, reloads).await;
+    let runtime = server.inside.ingest.runtime.clone();
+    let trusted = async {
+        crashes.steady().await;
+        runtime.allow(in_flight_max);
+        std::future::pending().await
+    };
+    let ended = tokio::select! {
+        ended = server.serve(reread, reloads) => ended,
+        never = trusted => never,
+    };
     signals.abort();
+    if ended.is_ok() {
+        crashes.forget();
+    }
     ended
 }
 
@@ -77,6 +99,7 @@ impl Server {
             .functions(functions)
             .memory_max(settings.limits.memory_bytes_max as usize)
             .in_flight_max(settings.limits.in_flight_max)
+            .alone(foundation.is_alone)
             .start()
             .await
             .map_err(|error| not_started(&error))?;
@@ -89,12 +112,13 @@ impl Server {
             rate_min: settings.limits.body_rate_min,
             grace: settings.body_grace,
         };
-        let rooms = Rooms::new(settings.limits.buffer_bytes_max);
+        let buffer_bytes_max = settings.limits.buffer_bytes_max;
         let inside = Arc::new(Inside {
-            health: Health::new(runtime.clone(), stop.clone()),
-            ingest: Ingest::new(runtime, sources, limits, rooms, problems.clone()),
+            health: Health::new(runtime.clone(), stop.clone(), Arc::clone(&foundation)),
+            ingest: Ingest::new(runtime, sources, limits, buffer_bytes_max, problems.clone()),
             api,
             foundation,
+            trusted: settings.trusted_proxies.clone(),
             problems,
         });
         Ok(Self { inside, outgoing, listener, admin, settings, stopper, stop })
@@ -131,35 +155,54 @@ impl Server {
             Arc::new(Door::new(site, settings.limits.listen.clone(), exempt, problems(&settings)))
         };
         let side = if admin.is_some() { Side::Events } else { Side::Both };
-        let admin = admin
-            .map(|listener| tokio::spawn(listen::serve(listener, door(Side::Admin), stop.clone(), patience)));
+        let (admin_stopper, admin_stop) = listen::stop();
+        let admin = admin.map(|listener| {
+            tokio::spawn(listen::serve(listener, door(Side::Admin), admin_stop, ADMIN_END_MAX))
+        });
         let serving = listen::serve(listener, door(side), stop.clone(), patience);
-        let reloading = async {
+        let runtime = &inside.ingest.runtime;
+        let still = still_finishing(runtime, stop.clone());
+        let told = async {
             loop {
                 tokio::select! {
                     Some(()) = reloads.recv() => reload(&reread, &settings, &inside, &outgoing),
-                    () = stop.requested() => return Instant::now(),
+                    () = stop.requested() => break,
                 }
             }
+            // At once, and not when the last request has ended: what is begun now has less time than it was promised.
+            runtime.start_nothing_more();
+            info!(calls = calls(runtime), "no more calls are begun: finishing those under way");
+            Instant::now()
         };
         let following = tokio::spawn(inside.api.follow());
         let ended = tokio::select! {
-            ended = async { tokio::join!(serving, reloading) } => Ok(ended),
+            ended = async { tokio::join!(serving, told) } => Ok(ended),
             cause = inside.foundation.watch() => Err(broken(&inside.foundation.place, &cause)),
+            never = still => match never {},
         };
         following.abort();
         let (all_finished, since) = ended?;
         let patience = if is_on("serve_stops_at_once") { Duration::ZERO } else { patience };
         let left = patience.saturating_sub(since.elapsed());
-        let all_settled = finish(&inside.ingest.runtime, left).await;
+        let all_settled = tokio::select! {
+            all_settled = runtime.shutdown(left) => all_settled,
+            never = still_finishing(runtime, stop.clone()) => match never {},
+        };
+        // Last of all: until here, whoever asks is told that it is stopping.
+        admin_stopper.stop();
         if let Some(admin) = admin {
-            admin.abort();
+            // It does not panic; and if it did, everything else has ended.
+            let _ = admin.await;
         }
         drop(stopper);
-        if all_finished && all_settled {
-            info!("stopped");
-        } else {
-            warn!(patience = ?patience, "stopped with work under way: it is taken over when its leases lapse");
+        match (all_settled, all_finished) {
+            (true, true) => info!("stopped"),
+            (true, false) => {
+                warn!(patience = ?patience, "stopped with requests under way: who sent them is to send them again");
+            }
+            (false, _) => {
+                warn!(patience = ?patience, "stopped with calls under way: they are taken over when their leases lapse");
+            }
         }
         Ok(())
     }
@@ -172,20 +215,23 @@ pub(super) fn warn_of(settings: &ServerSettings) {
     }
 }
 
-/// How often it is said that calls are still being finished.
+/// How often it is said that something is still being finished.
 const STILL_FINISHING: Duration = Duration::from_secs(1);
+/// How long those who ask for readiness may take when everything else has ended.
+const ADMIN_END_MAX: Duration = Duration::from_secs(1);
 
-/// Finishes what is under way until the deadline, and says that it does. Whether everything was finished.
-async fn finish(runtime: &Runtime, deadline: Duration) -> bool {
-    let calls = || runtime.status().iter().map(|it| it.in_flight).sum::<u32>();
-    info!(calls = calls(), "no more events are taken: finishing calls");
-    let mut finished = pin!(runtime.shutdown(deadline));
+/// Says again and again, once it was told to stop, that it is still at it.
+async fn still_finishing(runtime: &Runtime, mut stop: Stop) -> Infallible {
+    stop.requested().await;
     loop {
-        tokio::select! {
-            all_settled = &mut finished => return all_settled,
-            () = tokio::time::sleep(STILL_FINISHING) => info!(calls = calls(), "still finishing calls"),
-        }
+        tokio::time::sleep(STILL_FINISHING).await;
+        info!(calls = calls(runtime), "still finishing what is under way");
     }
+}
+
+/// How many calls are under way.
+fn calls(runtime: &Runtime) -> u32 {
+    runtime.status().iter().map(|it| it.in_flight).sum()
 }
 
 /// The queue stopped for good.

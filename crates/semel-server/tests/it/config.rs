@@ -64,6 +64,7 @@ retention = "30d"
 body_retention = "7d"
 request_bytes_max = "256KiB"
 response_bytes_max = "1MiB"
+response_wait = "10s"
 store_errors = true
 replay_headers = ["content-type", "x-request-id"]
 fingerprint_headers = ["content-type", "x-version"]
@@ -138,15 +139,29 @@ metods = ["POST"]
 
 [[route]]
 methods = ["post", "POST"]
-replay_headers = ["Set-Cookie"]
+replay_headers = ["Set-Cookie", "set-cookie2", "Semel-Fence", "idempotency-replayed", "proxy-connection"]
+caller = "header:Idempotency-Key"
 quota = { key = 5 }
 
 [[route]]
 path = "/a/*"
+quota = "none"
 
 [[route]]
 path = "/a/{id}"
 methods = []
+
+[[route]]
+path = "/b"
+
+[[route]]
+path = "/b"
+
+[[route]]
+path = "/c/{id}"
+
+[[route]]
+path = "/c/{name}"
 
 [rout]
 "#

@@ -1,6 +1,6 @@
 //! Clients that try something.
 
-use super::support::{Client, Proxy, Raw, Upstream, answer, exchange, pieces, post, soon};
+use super::support::{Client, Proxy, Raw, Upstream, answer, exchange, pieces, post, slow_and_another, soon};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -179,20 +179,7 @@ async fn slow_senders_of_one_address_leave_room_for_others() {
              Expect: 100-continue\r\nConnection: close\r\nContent-Length: 65536\r\n\r\n"
         )
     };
-    let mut slow = Vec::new();
-    for n in 0..4 {
-        let mut raw = Raw::connect(proxy.address).await;
-        raw.write(head(&format!("slow-{n}"))).await;
-        if n == 0 {
-            raw.until("100 Continue").await;
-        }
-        slow.push(raw);
-    }
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
-    let mut other = Raw(socket.connect(proxy.address).await.unwrap());
-    other.write(head("other")).await;
-    other.until("100 Continue").await;
+    let (_slow, mut other) = slow_and_another(proxy.address, head).await;
     other.write(vec![b'x'; 65_536]).await;
     assert!(other.rest().await.contains("HTTP/1.1 200 OK"));
     let since = Instant::now();
@@ -262,6 +249,23 @@ async fn a_head_that_does_not_end_is_not_waited_for() {
     })
     .await;
     assert_eq!(upstream.calls(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_of_http2_that_does_not_end_is_not_waited_for_either() {
+    let upstream = Upstream::echo().await;
+    // Nobody is sent away for being silent.
+    let proxy = Proxy::with(upstream.address, "[proxy.timeouts]\nhead = \"300ms\"\nidle = \"1h\"\n");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    // A head that says that it goes on.
+    let begun = [0, 0, 1, 1, 1, 0, 0, 0, 1, 0x82];
+    for sent in [preface.to_vec(), [&preface[..], &begun].concat()] {
+        let got = exchange(proxy.address, sent).await;
+        assert!(!got.contains("HTTP/1.1"), "{got}");
+    }
+    assert_eq!(upstream.calls(), 0);
+    let client = Client::http2();
+    assert_eq!(client.get(&proxy.url("/")).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,14 @@
 //! What carries a key takes effect once.
 
-use super::support::{Asked, Client, Gate, Proxy, Upstream, answer, json, pieces, post};
+use super::support::{Asked, Channel, Client, Gate, Proxy, Upstream, answer, json, pieces, post, soon};
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicUsize, Ordering},
 };
+use tokio::sync::mpsc;
 
 /// An upstream that never answers twice with the same.
 async fn counting() -> Upstream {
@@ -192,6 +193,46 @@ async fn each_route_has_its_own_rules() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn routes_without_a_quota_of_their_own_share_that_of_all() {
+    let upstream = counting().await;
+    let quota = |keys: u32| format!("quota = {{ keys = {keys}, per = \"7d\" }}\n");
+    let config = format!(
+        "[defaults]\n{}[[route]]\npath = \"/a\"\n[[route]]\npath = \"/b\"\n[[route]]\npath = \"/own\"\n{}",
+        quota(2),
+        quota(1)
+    );
+    let proxy = Proxy::with(upstream.address, &config);
+    let client = Client::new();
+    let send = async |path: &str, key: &str| {
+        let got = client.send(post(&proxy.url(path), key, "")).await;
+        if got.status == 201 { "taken".to_owned() } else { got.problem() }
+    };
+    assert_eq!(send("/a", "1").await, "taken");
+    assert_eq!(send("/b", "1").await, "taken");
+    for path in ["/a", "/b", "/elsewhere"] {
+        assert_eq!(send(path, "2").await, "quota", "{path}");
+    }
+    assert_eq!(send("/own", "1").await, "taken");
+    assert_eq!(send("/own", "2").await, "quota");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_switches_the_quota_of_all_off_by_name() {
+    let upstream = counting().await;
+    let config = "[defaults]\nquota = { keys = 1 }\n[[route]]\npath = \"/a\"\n[[route]]\npath = \"/free\"\nquota = \"off\"\n";
+    let proxy = Proxy::with(upstream.address, config);
+    let client = Client::new();
+    let send = async |path: &str, key: &str| client.send(post(&proxy.url(path), key, "")).await;
+    assert_eq!(send("/a", "1").await.status, 201);
+    let refused = send("/a", "2").await;
+    assert_eq!(refused.problem(), "quota");
+    assert!(send("/a", "1").await.headers.contains_key("idempotency-replayed"));
+    for key in 0..20 {
+        assert_eq!(send("/free", &key.to_string()).await.status, 201);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn failures_are_tried_again_unless_they_are_to_be_kept() {
     for (config, replayed) in [("", false), ("[defaults]\nstore_errors = true\n", true)] {
         let upstream = Upstream::start(async |_| answer(503, "not now")).await;
@@ -215,6 +256,32 @@ async fn an_answer_that_is_too_large_to_keep_is_not_made_again() {
     let second = client.send(post(&proxy.url("/"), "k", "")).await;
     assert_eq!((second.status.as_u16(), second.problem().as_str()), (409, "response-not-retained"));
     assert_eq!(upstream.calls(), 1);
+    let lines = proxy.events("request", 2);
+    assert!(lines[0]["kept"] == false && lines[1].get("kept").is_none(), "{lines:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_takes_longer_than_its_route_lets_it_is_passed_on_and_not_kept() {
+    let (say, said) = mpsc::unbounded_channel();
+    let said = Mutex::new(Some(said));
+    let upstream = Upstream::start(move |_| {
+        let said = said.lock().unwrap().take().expect("it is asked once");
+        async move { Response::new(Channel(said).boxed()) }
+    })
+    .await;
+    let config =
+        "[defaults]\nresponse_wait = \"5m\"\n[[route]]\npath = \"/slow\"\nresponse_wait = \"10ms\"\n";
+    let proxy = Proxy::with(upstream.address, config);
+    let client = Client::new();
+    let mut answer = soon("the head", client.begin(post(&proxy.url("/slow"), "k", ""))).await.into_body();
+    assert_eq!(client.send(post(&proxy.url("/slow"), "k", "")).await.problem(), "response-not-retained");
+    say.send(Bytes::from_static(b"late")).unwrap();
+    drop(say);
+    let frame = soon("the rest", answer.frame()).await.unwrap().unwrap();
+    assert_eq!(frame.into_data().unwrap(), "late");
+    drop(answer);
+    let lines = proxy.events("request", 2);
+    assert!(lines.iter().any(|it| it["kept"] == false && it["status"] == 200), "{lines:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,6 +74,8 @@ async fn a_request_that_was_never_sent_releases_its_key() {
         let got = client.send(post(&proxy.url("/"), "k", "10")).await;
         assert_eq!((got.status.as_u16(), got.problem().as_str()), (502, "upstream"));
     }
+    let keyless = client.get(&proxy.url("/")).await;
+    assert!(keyless.text().contains("got nothing of the request. Send it again later."), "{keyless:?}");
     // Somebody comes.
     let listener = TcpListener::bind(address).await.unwrap();
     let serving = tokio::spawn(async move {
@@ -265,7 +267,9 @@ async fn a_request_without_a_key_is_sent_once_too() {
     let proxy = Proxy::before(address);
     let mut request = post(&proxy.url("/"), "k", "10");
     request.headers_mut().remove("idempotency-key");
-    assert_eq!(Client::new().send(request).await.problem(), "upstream");
+    let got = Client::new().send(request).await;
+    assert_eq!(got.problem(), "upstream");
+    assert!(got.text().contains("only if it may be done twice"), "it has no key to come again with: {got:?}");
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 

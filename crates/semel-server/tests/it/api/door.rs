@@ -108,6 +108,46 @@ async fn whoever_is_not_known_is_told_the_same_everywhere() {
     assert_eq!((told(&got), got.header("retry-after")), ((429, "too-many-guesses".to_owned()), Some("60")));
 }
 
+/// Hostile 42: what is counted tells of functions, of how much comes and of what fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_for_whoever_may_look_and_probes_are_for_everybody() {
+    let function = picky().await;
+    let server = Server::with(&orders(&function, TOKENS));
+    let nobody = server.ask_with(&Method::GET, "/v1/server", &[], "").await;
+    for headers in [&[][..], &[("authorization", "Bearer wrong")], &[("authorization", "Basic dmVyYTp4")]] {
+        let got = server.ask_with(&Method::GET, "/metrics", headers, "").await;
+        assert_eq!(told(&got), (401, "unauthorized".to_owned()), "{headers:?}");
+        assert_eq!((got.header("www-authenticate"), &got.body), (Some("Bearer"), &nobody.body));
+    }
+    for role in ["viewer", "operator", "admin"] {
+        let got = server.ask_as(&format!("{role}-0123456789"), &Method::GET, "/metrics", "").await;
+        assert!(got.status == 200 && got.text().contains("\nsemel_up 1\n"), "{role}: {got:?}");
+    }
+    let elsewhere = [("host", "evil.example"), ("authorization", "Bearer viewer-0123456789")];
+    let got = server.ask_with(&Method::GET, "/metrics", &elsewhere, "").await;
+    assert_eq!(told(&got), (421, "misdirected".to_owned()), "a page that was pointed here reads nothing");
+    for (path, text) in [("/health", "{\"status\":\"healthy\"}\n"), ("/ready", "{\"status\":\"ready\"}\n")] {
+        let got = server.ask_with(&Method::GET, path, &[], "").await;
+        assert_eq!((got.status.as_u16(), got.text()), (200, text), "a probe has no token");
+    }
+}
+
+/// With an address of its own, the admin API needs its tokens there, and so do the metrics.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_need_a_token_at_the_admin_apis_own_address_too() {
+    let function = picky().await;
+    let arguments = ["--store", "memory:", "--admin-listen", "127.0.0.1:0"];
+    let server = Server::start(tempfile::tempdir().unwrap(), &orders(&function, TOKENS), &arguments);
+    let url = format!("http://{}/metrics", server.program.admin.unwrap());
+    let ask = async |token: Option<&str>| {
+        let request = http::Request::get(&url);
+        let request = token.into_iter().fold(request, |it, token| it.header("authorization", token));
+        crate::support::Client::new().send(request.body(super::support::full("")).unwrap()).await
+    };
+    assert_eq!(told(&ask(None).await), (401, "unauthorized".to_owned()));
+    assert_eq!(ask(Some("Bearer viewer-0123456789")).await.status, 200);
+}
+
 /// Hostile 42: no default credential where others are.
 #[test]
 fn off_this_machine_nobody_operates_it_without_a_token() {

@@ -3,6 +3,7 @@
 mod document;
 mod door;
 mod flows;
+mod full;
 mod functions;
 mod hostile;
 mod postgres;

@@ -1,5 +1,7 @@
 //! A database that was restored from a backup, and what somebody decides about it.
 
+mod nodes;
+
 use super::support::{Server, orders};
 use crate::support::{Upstream, semel};
 use http::Method;

@@ -30,6 +30,11 @@ impl Server {
     pub(crate) fn start(directory: TempDir, config: &str, arguments: &[&str]) -> Self {
         std::fs::write(directory.path().join("semel.toml"), config).unwrap();
         let program = Proxy::spawn(&mut command(directory.path(), arguments));
+        Self::of(directory, program)
+    }
+
+    /// Of one that was started in this directory.
+    pub(crate) fn of(directory: TempDir, program: Proxy) -> Self {
         Self { program, directory, client: Client::new() }
     }
 

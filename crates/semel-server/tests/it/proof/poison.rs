@@ -26,8 +26,12 @@ fn start(directory: &Path, functions: &[(&str, &Upstream, &str)]) -> Proxy {
 }
 
 fn spawn(directory: &Path) -> Proxy {
+    spawn_with(directory, &["--dev"])
+}
+
+fn spawn_with(directory: &Path, more: &[&str]) -> Proxy {
     let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
-    command.args(["serve", "--config", "semel.toml", "--dev", "--listen", "127.0.0.1:0", "--log", "json"]);
+    command.args(["serve", "--config", "semel.toml", "--listen", "127.0.0.1:0", "--log", "json"]).args(more);
     command.current_dir(directory);
     tokio::task::block_in_place(|| Proxy::spawn(&mut command))
 }
@@ -137,4 +141,34 @@ async fn an_event_that_kills_the_server_at_every_attempt_is_a_dead_letter_after_
     assert_eq!(deadly.calls(), 5, "there is no sixth");
     let dead = counted(&line, program.address, "function=\"deadly\",reason=\"exhausted\"").await;
     assert_eq!(dead["semel_executions_failed"], 1);
+}
+
+/// F18: a crash uses up an attempt of everything that is held, so a server that keeps crashing holds less each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_crashes_again_and_again_holds_less_each_time_and_then_waits() {
+    const EVENTS: usize = 30;
+    let hanging = Upstream::start(nothing).await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = format!(
+        "[server.limits]\nin_flight_max = 8\n[guard]\nloopback = true\n[[function]]\nname = \"hanging\"\nurl = \"http://{}/\"\n",
+        hanging.address
+    );
+    std::fs::write(directory.path().join("semel.toml"), file).unwrap();
+    let mut program = spawn_with(directory.path(), &[]);
+    let line = Line::new();
+    for id in 0..EVENTS {
+        assert_eq!(line.event(program.address, "any", &id.to_string()).await.unwrap().0, 202);
+    }
+    let mut called = 0;
+    // A lone function may not hold all of it: something is left for one that is yet to come.
+    for held in [6, 3, 2, 1] {
+        called += held;
+        hanging.called(called).await;
+        let counts = counted(&line, program.address, "\"hanging\"").await;
+        assert_eq!((counts["semel_function_in_flight"], hanging.calls()), (held as u64, called));
+        tokio::task::block_in_place(|| program.kill());
+        program = spawn_with(directory.path(), &[]);
+    }
+    let waits = program.event("it crashes again and again: it waits before it starts");
+    assert_eq!(waits["wait"], "1s", "{waits}");
 }

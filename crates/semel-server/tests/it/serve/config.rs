@@ -345,3 +345,16 @@ functions = ["orders"]
     ));
     assert_snapshot!([said(&["plan"], ""), said(&["plan", "no.toml"], "")].join("\n"));
 }
+
+#[test]
+fn programs_read_what_is_checked_and_planned() {
+    let right = "[[function]]\nname = \"few\"\nurl = \"https://a.example.com/\"\nretry = \"immediate\"\nattempts_max = 5\n\
+                 timeout = \"5s\"\n";
+    let wrong = "[[function]]\nname = \"few\"\nurl = \"https://a.example.com/\"\nretry = \"sometimes\"\n";
+    let all = [
+        said(&["check", "--json"], right),
+        said(&["check", "--json"], wrong),
+        said(&["plan", "--json"], right),
+    ];
+    assert_snapshot!(all.join("\n"));
+}

@@ -1,7 +1,7 @@
 //! Senders that try something. The numbers are those of the table of hostile inputs.
 
 use super::support::{Server, event, full, orders, read, told};
-use crate::support::{Got, Raw, Upstream, exchange, pieces, soon};
+use crate::support::{Got, Raw, Upstream, exchange, pieces, slow_and_another, soon};
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::Request;
@@ -158,6 +158,25 @@ async fn who_is_slow_is_not_waited_for() {
     })
     .await;
     assert_eq!(function.calls(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_senders_of_one_address_leave_room_for_others() {
+    let function = Upstream::echo().await;
+    let file = "[server.limits]\nbody_bytes_max = \"512KiB\"\nbuffer_bytes_max = \"1MiB\"\n\
+                [server.timeouts]\nbody_grace = \"1m\"\n";
+    let server = Server::with(&orders(&function, file));
+    let head = |id: &str| {
+        format!(
+            "POST /events HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nCe-Specversion: 1.0\r\n\
+             Ce-Id: {id}\r\nCe-Source: /shop\r\nCe-Type: order.created\r\nContent-Type: application/json\r\n\
+             Transfer-Encoding: chunked\r\n\r\n"
+        )
+    };
+    let (_slow, mut other) = slow_and_another(server.program.address, head).await;
+    other.write("2\r\n{}\r\n0\r\n\r\n").await;
+    let got = other.rest().await;
+    assert!(got.contains("HTTP/1.1 202 "), "{got}");
 }
 
 /// 20.

@@ -31,6 +31,8 @@ const TOPIC: &str = "arn:aws:sns:us-west-2:123456789012:MyTopic";
 const HOST: &str = "sns.us-west-2.amazonaws.com";
 /// What the certificate is called there.
 const CERTIFICATE: &str = "/SimpleNotificationService-f3ecfb7224c7233fe7bb5f59f96de52f.pem";
+/// A certificate there that nobody issued.
+const UNCHAINED: &str = "/SimpleNotificationService-00000000000000000000000000000000.pem";
 /// What is asked for there to confirm a subscription.
 const CONFIRM: &str = "/?Action=ConfirmSubscription&TopicArn=MyTopic&Token=2336412f37";
 
@@ -93,8 +95,12 @@ async fn tunnel(mut stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Mutex<Ve
     let service = service_fn(|request: Request<Incoming>| {
         let asked = format!("{} {}", request.method(), request.uri());
         seen.lock().unwrap().push(asked);
-        let pem = &include_bytes!("../../../../semel-events/tests/fixtures/sns/leaf.pem")[..];
-        let body = if request.uri() == CERTIFICATE { pem } else { b"<ConfirmSubscriptionResponse/>" };
+        let body = match request.uri().path() {
+            // As SNS's own file: the certificate alone, without its issuer.
+            CERTIFICATE => &include_bytes!("../../../../semel-events/tests/fixtures/sns/chained.pem")[..],
+            UNCHAINED => include_bytes!("../../../../semel-events/tests/fixtures/sns/self-signed.pem"),
+            _ => b"<ConfirmSubscriptionResponse/>",
+        };
         async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body)))) }
     });
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -112,9 +118,13 @@ fn signed(mut message: Value, key_name: &str, members: &[&str]) -> String {
 }
 
 fn notification(id: &str, key_name: &str) -> String {
+    notification_by(id, key_name, &certificate_url())
+}
+
+fn notification_by(id: &str, key_name: &str, certificate_url: &str) -> String {
     let message = json!({"Type": "Notification", "MessageId": id, "TopicArn": TOPIC, "Subject": "My First Message",
         "Message": "Hello world!", "Timestamp": "2012-05-02T00:54:06.655Z", "SignatureVersion": "2",
-        "SigningCertURL": certificate_url()});
+        "SigningCertURL": certificate_url});
     signed(message, key_name, &["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"])
 }
 
@@ -147,6 +157,12 @@ async fn a_subscription_is_confirmed_and_what_is_sent_through_it_takes_effect_on
     for body in [notification("1", "stranger"), confirmation("SubscriptionConfirmation", "stranger")] {
         assert_eq!(told(&send(body).await), (401, "unauthorized".to_owned()), "signed by somebody else");
     }
+    let unchained = notification_by("1", "own", &format!("https://{HOST}{UNCHAINED}"));
+    assert_eq!(
+        told(&send(unchained).await),
+        (401, "unauthorized".to_owned()),
+        "its certificate issued itself"
+    );
     let confirmed = send(confirmation("SubscriptionConfirmation", "own")).await;
     assert_eq!(confirmed.status, 200, "{confirmed:?}");
     let ended = send(confirmation("UnsubscribeConfirmation", "own")).await;
@@ -162,10 +178,10 @@ async fn a_subscription_is_confirmed_and_what_is_sent_through_it_takes_effect_on
     assert_eq!(called[0].header("ce-type"), ["com.amazonaws.sns.notification"]);
     assert_eq!(called[0].body, "Hello world!");
     let fetched: Vec<_> = sns.asked().into_iter().filter(|it| it.starts_with("GET ")).collect();
-    let expected = [format!("GET {CERTIFICATE}"), format!("GET {CONFIRM}")];
+    let expected = [CERTIFICATE, UNCHAINED, CONFIRM].map(|it| format!("GET {it}"));
     assert_eq!(
         fetched, expected,
-        "the certificate once, and what confirms: not what would undo that it ended"
+        "each certificate once, and what confirms: not what would undo that it ended"
     );
     let connect = format!("CONNECT {HOST}:443 HTTP/1.1");
     assert!(sns.asked().iter().all(|it| it.starts_with("GET ") || *it == connect), "{:?}", sns.asked());

@@ -1,7 +1,7 @@
 //! Ending, and beginning again.
 
 use super::support::{Server, event, full, orders, read};
-use crate::support::{Asked, Client, Upstream, semel, soon};
+use crate::support::{Asked, Client, Raw, Upstream, semel, soon};
 use insta::assert_snapshot;
 use semel_testkit::Mount;
 
@@ -36,7 +36,7 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_takes_nothing_more_loses_nothing_and_is_used_again_when_there_is_room() {
     let (function, directory) = (Upstream::echo().await, tempfile::tempdir().unwrap());
-    let Some(mount) = Mount::memory(directory.path(), "size=44m") else { return };
+    let Some(mount) = Mount::memory(directory.path(), "size=124m") else { return };
     let server = Server::start(directory, &orders(&function, ""), &[]);
     let data = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
     let mut taken = 0;
@@ -50,7 +50,7 @@ async fn a_full_disk_takes_nothing_more_loses_nothing_and_is_used_again_when_the
     };
     assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
-    mount.change("size=88m");
+    mount.change("size=168m");
     soon("room", async { while server.event(&format!("evt-{taken}"), &data).await.status != 202 {} }).await;
     for id in 0..=taken {
         let id = format!("evt-{id}");
@@ -84,9 +84,8 @@ async fn told_to_stop_it_finishes_what_is_under_way() {
     assert_eq!(server.event("evt-1", "{}").await.status, 202);
     function.called(1).await;
     server.program.signal("TERM");
-    let finishing = server.program.event("no more events are taken: finishing calls");
-    assert_eq!(finishing["calls"], 1);
-    assert_eq!(server.program.event("still finishing calls")["calls"], 1);
+    assert_eq!(server.program.event("no more calls are begun: finishing those under way")["calls"], 1);
+    assert_eq!(server.program.event("still finishing what is under way")["calls"], 1);
     gate.open(1);
     assert!(server.program.ended().success());
     server.program.event("stopped");
@@ -94,6 +93,62 @@ async fn told_to_stop_it_finishes_what_is_under_way() {
     let again = server.event("evt-1", "{}").await;
     assert_eq!(read(&again)["functions"][0]["status"], "COMPLETED", "{again:?}");
     assert_eq!(function.calls(), 1);
+}
+
+/// A sender whose event is not whole yet.
+async fn slow(server: &Server, id: &str) -> Raw {
+    let mut raw = Raw::connect(server.program.address).await;
+    raw.write(format!(
+        "POST /events HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nCe-Specversion: 1.0\r\nCe-Id: {id}\r\n\
+         Ce-Source: /shop\r\nCe-Type: order.created\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+    ))
+    .await;
+    raw.until("100 Continue").await;
+    raw
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn told_to_stop_it_takes_what_is_being_sent_begins_no_call_and_says_that_it_stops() {
+    let (function, gate) = Upstream::gated().await;
+    let arguments = ["--admin-listen", "127.0.0.1:0"];
+    let mut server = Server::start(tempfile::tempdir().unwrap(), &orders(&function, ""), &arguments);
+    let admin = server.program.admin.unwrap();
+    let ready = async || Client::new().get(&format!("http://{admin}/ready")).await;
+    assert_eq!(ready().await.status, 200);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(1).await;
+    let mut slow = slow(&server, "evt-2").await;
+    server.program.signal("TERM");
+    let begun = server.program.event("no more calls are begun: finishing those under way");
+    assert_eq!(begun["calls"], 1, "it is said while a sender is still waited for");
+    slow.write("{}").await;
+    let taken = slow.rest().await;
+    assert!(taken.starts_with("HTTP/1.1 202 "), "{taken}");
+    for _ in 0..2 {
+        let ready = ready().await;
+        assert_eq!((ready.status.as_u16(), ready.text()), (503, "{\"status\":\"stopping\"}\n"));
+    }
+    gate.open(1);
+    assert!(server.program.ended().success());
+    server.program.event("stopped");
+    assert_eq!(function.calls(), 1, "what is begun now would be cut off");
+    let server = server.killed(&[]);
+    gate.open(1);
+    stands(&server, "evt-2", "COMPLETED").await;
+    assert_eq!(function.calls(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_that_is_cut_off_is_no_call_under_way() {
+    let function = Upstream::echo().await;
+    let file = orders(&function, "[server.timeouts]\nshutdown = \"300ms\"\n");
+    let mut server = Server::start(tempfile::tempdir().unwrap(), &file, &[]);
+    let mut slow = slow(&server, "evt-1").await;
+    server.program.signal("TERM");
+    server.program.event("stopped with requests under way: who sent them is to send them again");
+    assert!(server.program.ended().success());
+    assert!(!slow.rest().await.contains("HTTP/1.1 2"));
+    assert!(!server.program.log().contains("leases lapse"), "{}", server.program.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,8 @@
 //! Mode `sync`: the sender waits for the function.
 
 use super::support::{Server, orders, read, told};
-use crate::support::{Asked, Upstream, answer};
+use crate::support::{Asked, Upstream, answer, pieces};
+use http::Request;
 use serde_json::json;
 use std::sync::{
     Arc,
@@ -129,7 +130,7 @@ async fn a_function_that_is_called_in_order_is_told_of() {
     let function = Upstream::echo().await;
     let server = Server::with(SOURCE);
     let written = json!({"url": format!("http://{}/", function.address), "order": "source"}).to_string();
-    let request = http::Request::put(server.program.url("/v1/functions/orders"));
+    let request = Request::put(server.program.url("/v1/functions/orders"));
     let request = request.header("content-type", "application/json").body(super::support::full(written));
     assert_eq!(server.send(request.unwrap()).await.status, 200);
     let got = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
@@ -150,5 +151,54 @@ async fn who_comes_while_the_function_is_at_it_comes_again() {
     assert_eq!(first.status, 200, "{first:?}");
     assert_eq!(told(&second), (409, "in-progress".to_owned()));
     assert!(second.header("retry-after").is_some());
+    assert_eq!(function.calls(), 1);
+}
+
+/// What a body could have become is not held while a function works: only what it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_requests_whose_function_is_slow_keep_nobody_else_out() {
+    let (function, gate) = Upstream::gated().await;
+    let limits = "[server.limits]\nbody_bytes_max = \"256KiB\"\nbuffer_bytes_max = \"1MiB\"\n";
+    let server = Server::with(&orders(&function, &format!("{SOURCE}{limits}")));
+    let sent = async |id: &str| {
+        let request = Request::post(server.program.url("/sources/it"));
+        let request = request.header("content-type", "application/json");
+        server.send(request.body(pieces(vec![event(id).into()], None)).unwrap()).await
+    };
+    let (one, two, three, other) = tokio::join!(sent("evt-1"), sent("evt-2"), sent("evt-3"), async {
+        function.called(3).await;
+        let other = server.event("evt-4", "{}").await;
+        gate.open(4);
+        other
+    });
+    assert_eq!([one, two, three].map(|it| it.status.as_u16()), [200; 3]);
+    assert_eq!(other.status, 202, "{other:?}");
+}
+
+/// As it is without `mode = "sync"`.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_again_is_counted_also_while_it_runs_and_with_another_content() {
+    let (function, gate) = Upstream::gated().await;
+    let server = Server::with(&orders(&function, SOURCE));
+    let other =
+        json!({"specversion": "1.0", "id": "evt-1", "source": "/shop", "type": "order.created", "data": 2});
+    let (first, again) = tokio::join!(server.json("/sources/it", &STRUCTURED, event("evt-1")), async {
+        function.called(1).await;
+        let same = server.json("/sources/it", &STRUCTURED, event("evt-1")).await;
+        let other = server.json("/sources/it", &STRUCTURED, other.to_string()).await;
+        gate.open(1);
+        [same.status.as_u16(), other.status.as_u16()]
+    });
+    assert_eq!((first.status.as_u16(), again), (200, [409, 200]));
+    assert_eq!(server.json("/sources/it", &STRUCTURED, other.to_string()).await.status, 200);
+    let got = server.get("/metrics").await;
+    let counted = got.text();
+    for line in [
+        "semel_function_duplicate_total{function=\"orders\"} 3\n",
+        "semel_function_mismatch_total{function=\"orders\"} 2\n",
+        "semel_ingest_events_mismatch_total 2\n",
+    ] {
+        assert!(counted.contains(line), "{line}{counted}");
+    }
     assert_eq!(function.calls(), 1);
 }

@@ -9,7 +9,7 @@ mod upstream;
 pub(crate) use body::{Channel, bytes, pieces};
 pub(crate) use client::{Client, Got, json, post};
 pub(crate) use program::{Proxy, semel};
-pub(crate) use raw::{Raw, exchange};
+pub(crate) use raw::{Raw, exchange, slow_and_another};
 pub(crate) use upstream::{Answer, Asked, Gate, Upstream, answer};
 
 use std::time::Duration;

@@ -54,3 +54,22 @@ pub(crate) async fn exchange(address: SocketAddr, bytes: impl AsRef<[u8]>) -> St
     raw.write(bytes).await;
     raw.rest().await
 }
+
+/// Four senders of one address who have sent a head, of whom the first may go on, and then one of another, who may, too.
+pub(crate) async fn slow_and_another(address: SocketAddr, head: impl Fn(&str) -> String) -> (Vec<Raw>, Raw) {
+    let mut slow = Vec::new();
+    for n in 0..4 {
+        let mut raw = Raw::connect(address).await;
+        raw.write(head(&format!("slow-{n}"))).await;
+        if n == 0 {
+            raw.until("100 Continue").await;
+        }
+        slow.push(raw);
+    }
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+    let mut other = Raw(socket.connect(address).await.unwrap());
+    other.write(head("other")).await;
+    other.until("100 Continue").await;
+    (slow, other)
+}
