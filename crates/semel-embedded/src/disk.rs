@@ -94,14 +94,11 @@ impl Disk for OsDisk {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        let handle = match self.handle.get() {
-            Some(it) => it,
-            None => {
-                let opened = File::open(&self.directory)?;
-                self.handle.get_or_init(|| opened)
-            }
-        };
-        handle.sync_all()
+        if let Some(handle) = self.handle.get() {
+            return handle.sync_all();
+        }
+        let opened = File::open(&self.directory)?;
+        self.handle.get_or_init(|| opened).sync_all()
     }
 
     fn path(&self, name: &str) -> PathBuf {
