@@ -53,6 +53,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
+        // Those of a benchmark are its own.
+        ["help" | "--help" | "-h"]
+        | ["test" | "stores" | "clients" | "servers" | "tidy" | "sabotage", "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
         ["test"] => test::run(&[]),
         ["test", "--without", list] => Kind::parse_list(list).and_then(|without| test::run(&without)),
         ["stores"] => stores::run(Vec::new()),
@@ -76,10 +82,6 @@ fn main() -> ExitCode {
         ["bench", "sql", ref rest @ ..] => bench::sql(rest),
         ["bench", "redis", ref rest @ ..] => bench::redis(rest),
         ["bench", "queue-postgres", ref rest @ ..] => bench::queue_postgres(rest),
-        ["help" | "--help" | "-h"] => {
-            print!("{HELP}");
-            Ok(())
-        }
         [] => Err(Failure::usage(format!("which command?\n\n{HELP}"))),
         _ => Err(Failure::usage(format!("no such command: `{}`\n\n{HELP}", arguments.join(" ")))),
     };
