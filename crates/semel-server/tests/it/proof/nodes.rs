@@ -151,14 +151,20 @@ impl World {
         let line = Line::new();
         let since = Instant::now();
         self.drained(&line, since).await;
-        for id in self.oracle.all_acknowledged() {
-            let (status, body) = line.event(self.address(), "order", &id).await.expect("nobody kills it now");
-            assert_eq!(status, 200, "{id} was acknowledged: {}", String::from_utf8_lossy(&body));
-            self.oracle.acknowledged(&id, &serde_json::from_slice(&body).unwrap());
+        let mut asked_for = self.oracle.all_acknowledged();
+        // A node whose write was answered by a line that swallows everything does not know yet that it was written, and says so.
+        while !asked_for.is_empty() {
+            for id in &asked_for {
+                let (status, body) =
+                    line.event(self.address(), "order", id).await.expect("nobody kills it now");
+                assert_eq!(status, 200, "{id} was acknowledged: {}", String::from_utf8_lossy(&body));
+                self.oracle.acknowledged(id, &serde_json::from_slice(&body).unwrap());
+            }
+            asked_for = self.oracle.not_completed();
+            assert!(since.elapsed() < DRAIN_MAX, "not said to be completed: {asked_for:?}");
         }
         let (ledger, figures) = self.drained(&line, since).await;
         self.oracle.check();
-        assert!(self.oracle.is_completed(), "not all that was acknowledged is completed");
         println!("{figures:?}; {ledger:?}; {} clean stops; drained in {:?}", self.stops, since.elapsed());
         assert_eq!(ledger.accepted, ledger.completed, "{ledger:?}");
         assert_eq!(ledger.failed, 0, "{ledger:?}");

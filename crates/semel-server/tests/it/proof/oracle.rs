@@ -180,10 +180,10 @@ impl Oracle {
         self.book.lock().unwrap().acknowledged.iter().cloned().collect()
     }
 
-    /// Whether all of them were said to be completed.
-    pub(super) fn is_completed(&self) -> bool {
+    /// Those of them that were not said to be completed.
+    pub(super) fn not_completed(&self) -> Vec<String> {
         let book = self.book.lock().unwrap();
-        book.acknowledged.iter().all(|it| book.completed.contains(it))
+        book.acknowledged.iter().filter(|it| !book.completed.contains(*it)).cloned().collect()
     }
 
     /// What happened.
