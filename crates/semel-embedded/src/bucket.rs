@@ -41,9 +41,10 @@ const SUFFIX: &str = ".sqlite";
 const BUILDING: &str = "build a file of records";
 /// After so many of SQLite's own steps the housekeeper looks whether it is time to rest.
 const BREATH_STEPS: i32 = 1_000;
+// An index is made of rows that were written before: mapped, they are not copied once more for each.
 const PRAGMAS: &str = "
     PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
-    PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -4096;
+    PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -4096; PRAGMA mmap_size = 4294967296;
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;";
 const FIND: &str = "SELECT identity, fence, expires_at, record FROM record WHERE prefix = ?1";
 const FIND_COLLIDED: &str = "SELECT identity, fence, expires_at, record FROM collided WHERE identity = ?1";
@@ -60,7 +61,9 @@ fn schema(layout: &Layout) -> String {
         "{PRAGMAS}
         CREATE TABLE record (prefix INTEGER PRIMARY KEY, identity BLOB NOT NULL, {rest}) STRICT;
         CREATE TABLE collided (identity BLOB PRIMARY KEY, {rest}) STRICT, WITHOUT ROWID;
-        BEGIN"
+        {}
+        BEGIN",
+        layout.rare_indexes
     )
 }
 

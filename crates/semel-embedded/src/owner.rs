@@ -82,6 +82,8 @@ pub(crate) struct Layout {
     pub(crate) columns: &'static str,
     /// How many these are.
     pub(crate) count: usize,
+    /// What only few rows are in, as SQL: made before there are any, because to make it afterwards all would be looked at.
+    pub(crate) rare_indexes: &'static str,
     /// What is made when all rows are there, as SQL.
     pub(crate) indexes: &'static str,
     /// The two columns that values are counted by, a text and a number, as SQL; empty if they are not.

@@ -237,8 +237,13 @@ pub(crate) struct Records;
 impl Owner for Records {
     type Note = ();
     const FORMAT_TEXT: &'static str = "Semel embedded store, format ";
-    const LAYOUT: Layout =
-        Layout { columns: "key TEXT NOT NULL, status TEXT NOT NULL", count: 2, indexes: "", counted_by: "" };
+    const LAYOUT: Layout = Layout {
+        columns: "key TEXT NOT NULL, status TEXT NOT NULL",
+        count: 2,
+        rare_indexes: "",
+        indexes: "",
+        counted_by: "",
+    };
     const IS_COUNTING: bool = false;
     // What runs here runs in this process, and has what is left of the journal's file; whoever adds the library wants a small
     // directory.

@@ -19,12 +19,12 @@ pub(crate) const LAYOUT: Layout = Layout {
               event_print INTEGER NOT NULL, name_print INTEGER NOT NULL, error_print INTEGER, \
               status TEXT NOT NULL, reason TEXT, key TEXT NOT NULL, event TEXT NOT NULL, type TEXT NOT NULL",
     count: 11,
+    rare_indexes: "CREATE INDEX failed ON record (accepted_at, function) WHERE code >= 4;
+                   CREATE INDEX of_error ON record (error_print, accepted_at) WHERE error_print IS NOT NULL;",
     indexes: "CREATE INDEX listed ON record (accepted_at);
               CREATE INDEX of_function ON record (function, accepted_at);
               CREATE INDEX of_event ON record (event_print, accepted_at);
-              CREATE INDEX of_name ON record (name_print, accepted_at);
-              CREATE INDEX failed ON record (accepted_at, function) WHERE code >= 4;
-              CREATE INDEX of_error ON record (error_print, accepted_at) WHERE error_print IS NOT NULL;",
+              CREATE INDEX of_name ON record (name_print, accepted_at);",
     counted_by: "function, code",
 };
 
