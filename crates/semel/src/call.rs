@@ -312,10 +312,8 @@ impl Call {
             let (now, since) = driver.clock.both();
             match self.claim(&key, &call, (now, since)).await {
                 Ok(claimed) => {
-                    let (waited, took) = (claimed.waited, claimed.at.saturating_sub(since));
-                    let begin = self.begun(key, claimed, scope.clone());
-                    Observed::answered(&scope, begin.key(), begin.answer(), waited, took);
-                    Ok(begin)
+                    let took = claimed.at.saturating_sub(since);
+                    Ok(self.begun(key, claimed, scope, took))
                 }
                 Err(error) => self.not_begun(key, &call, error, &scope, since),
             }
@@ -410,16 +408,25 @@ where
 }
 
 impl Call {
-    fn begun(self, key: Key, claimed: Claimed, scope: Scope) -> Begin {
+    /// What came of a claim that took so long; counted.
+    fn begun(self, key: Key, claimed: Claimed, scope: Scope, took: Duration) -> Begin {
         let Claimed { claim, waited, at } = claimed;
-        match claim {
-            Claim::Won(won) => Begin::Run(Lease::won(self.granted(key, scope), won, waited, at)),
+        let begin = match claim {
+            Claim::Won(won) => {
+                let lease = Lease::won(self.granted(key, scope), won, waited, at);
+                // The lease has the scope now: one that all calls share is not worth a clone.
+                let answer = Answer::Run(lease.how());
+                Observed::answered(&lease.inner.granted.scope, lease.key(), answer, waited, took);
+                return Begin::Run(lease);
+            }
             Claim::Replay { stored, now } => {
                 Begin::of_finished(key, stored, now, waited, &self.once.driver.seal)
             }
             Claim::Busy { until } => Begin::Busy { key, until },
             Claim::Mismatch => Begin::Mismatch { key },
-        }
+        };
+        Observed::answered(&scope, begin.key(), begin.answer(), waited, took);
+        begin
     }
 
     /// What was described, if it is a call.

@@ -1,18 +1,17 @@
 //! Holders that nobody else has.
 
 use semel_core::record::Holder;
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::cell::Cell;
 
-/// A holder that no other claim has, in this process or another: a random start per process, and a count, so
-/// that a call costs no system call.
+thread_local! {
+    /// A random start per thread, so that threads have nothing to share.
+    static NEXT: Cell<u128> = Cell::new(random());
+}
+
+/// A holder that no other claim has, in this process or another: a random start, and a count, so that a call costs no
+/// system call.
 pub(crate) fn holder() -> Holder {
-    static START: OnceLock<u128> = OnceLock::new();
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let start = *START.get_or_init(random);
-    Holder(start.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed).into()))
+    Holder(NEXT.replace(NEXT.get().wrapping_add(1)))
 }
 
 /// As [`holder`], drawn for this claim alone: for processes that are started many times from one snapshot, whose

@@ -86,6 +86,7 @@ impl<S> Attempt<S> {
         B: http_body::Body,
         BodyOf<S::Response>: http_body::Body<Data = Bytes, Error: Send> + Send,
     {
+        let _under_way = settings.works.begin();
         let begin = match settings.quota.as_deref() {
             Some(quota) => {
                 let call = self.call(&settings);

@@ -28,19 +28,19 @@ use std::{
 /// }
 /// ```
 #[derive(Clone)]
-pub struct CallLease {
-    lent: Arc<LentLease>,
+pub struct CallLease(Arc<Lent>);
+
+/// What all clones share.
+struct Lent {
     settings: Arc<Settings>,
     is_head: bool,
+    /// Dropped last: who lent it goes on then.
+    lease: LentLease,
 }
 
 /// As it stands among the extensions: a way to the lease while the layer holds it.
 #[derive(Clone)]
-struct Way {
-    lent: Weak<LentLease>,
-    settings: Arc<Settings>,
-    is_head: bool,
-}
+struct Way(Weak<Lent>);
 
 /// Marks a response that was written in a transaction.
 #[derive(Clone, Copy)]
@@ -49,22 +49,20 @@ pub(super) struct InTransaction;
 impl CallLease {
     /// The lease of the request with these extensions; `None` if it has no key, or if there is no layer above.
     pub fn of(extensions: &Extensions) -> Option<Self> {
-        let Way { lent, settings, is_head } = extensions.get()?;
-        let lent = lent.upgrade()?;
-        Some(Self { lent, settings: Arc::clone(settings), is_head: *is_head })
+        let Way(lent) = extensions.get()?;
+        lent.upgrade().map(Self)
     }
 
     /// Puts the way to it among a request's extensions. What is given back keeps the way open.
     pub(super) fn put(
-        lent: LentLease,
+        lease: LentLease,
         settings: &Arc<Settings>,
         is_head: bool,
         extensions: &mut Extensions,
     ) -> Self {
-        let lent = Arc::new(lent);
-        let settings = Arc::clone(settings);
-        extensions.insert(Way { lent: Arc::downgrade(&lent), settings: Arc::clone(&settings), is_head });
-        Self { lent, settings, is_head }
+        let lent = Arc::new(Lent { settings: Arc::clone(settings), is_head, lease });
+        extensions.insert(Way(Arc::downgrade(&lent)));
+        Self(lent)
     }
 
     /// The request was carried out, with this response, if the transaction commits: the response is stored if the service's
@@ -104,10 +102,11 @@ async fn order<B>(db: SqliteStore, request: Request<B>) -> Result<Response<Body<
         B: http_body::Body<Data = Bytes>,
     {
         let (mut parts, body) = response.into_parts();
-        let mut reading = self.settings.reading(body);
+        let Lent { settings, is_head, lease } = &*self.0;
+        let mut reading = settings.reading(body);
         let ended = (&mut reading).await;
-        let (body, stored) = self.settings.read(&parts, reading, ended, self.is_head);
-        self.lent.complete_bytes_in(transaction, stored.content()).await?;
+        let (body, stored) = settings.read(&parts, reading, ended, *is_head);
+        lease.complete_bytes_in(transaction, stored.content()).await?;
         if self.is_protected() {
             parts.extensions.insert(InTransaction);
         }
@@ -119,12 +118,12 @@ impl ops::Deref for CallLease {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        &self.lent
+        &self.0.lease
     }
 }
 
 impl fmt::Debug for CallLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lent.fmt(f)
+        self.0.lease.fmt(f)
     }
 }

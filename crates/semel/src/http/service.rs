@@ -190,7 +190,7 @@ where
                             attempt.body = std::mem::take(buffer).into_bytes();
                             attempt.trailers = trailers;
                             let work = attempt.run(Arc::clone(this.settings));
-                            State::Working { work: Unfinished::new(work, &this.settings.works) }
+                            State::Working { work: Unfinished::new(work) }
                         }
                         Ended::Over(_) => {
                             let sent = &attempt.parts.headers;

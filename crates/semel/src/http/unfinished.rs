@@ -11,10 +11,7 @@ use semel_core::{BoxFuture, sabotage};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll},
 };
 use tokio::{runtime::Handle, sync::Notify};
@@ -26,9 +23,7 @@ pub(super) struct Unfinished<T> {
     /// Where it goes on. Found out when it was first seen to wait: most work never does.
     runtime: Option<Handle>,
     /// How: kept as a function, so that the type needs no bounds, which those who hold it would have to repeat.
-    go_on: fn(&Handle, BoxFuture<'static, T>, UnderWay),
-    /// Counted until it has ended.
-    under_way: UnderWay,
+    go_on: fn(&Handle, BoxFuture<'static, T>),
 }
 
 /// The work panicked.
@@ -36,19 +31,18 @@ pub(super) struct Unfinished<T> {
 pub(super) struct Panicked;
 
 impl<T> Unfinished<T> {
-    pub(super) fn new(work: impl Future<Output = T> + Send + 'static, works: &Arc<Works>) -> Self
+    pub(super) fn new(work: impl Future<Output = T> + Send + 'static) -> Self
     where
         T: Send + 'static,
     {
         let work: BoxFuture<'static, T> = Box::pin(work);
-        Self { work: Some(work), runtime: None, go_on, under_way: works.begin() }
+        Self { work: Some(work), runtime: None, go_on }
     }
 }
 
-fn go_on<T: Send + 'static>(runtime: &Handle, work: BoxFuture<'static, T>, under_way: UnderWay) {
+fn go_on<T: Send + 'static>(runtime: &Handle, work: BoxFuture<'static, T>) {
     runtime.spawn(async move {
         work.await;
-        drop(under_way);
     });
 }
 
@@ -79,7 +73,7 @@ impl<T> Drop for Unfinished<T> {
         if sabotage::is_on("http_disconnect_cancels") {
             return;
         }
-        (self.go_on)(&runtime, work, self.under_way.clone());
+        (self.go_on)(&runtime, work);
     }
 }
 
@@ -91,9 +85,11 @@ pub(super) struct Works {
 }
 
 impl Works {
-    fn begin(self: &Arc<Self>) -> UnderWay {
+    /// Counts one more, until what this gives is dropped. The work itself holds it, so that it ends with the work, wherever
+    /// that goes on.
+    pub(super) fn begin(&self) -> UnderWay<'_> {
         self.count.fetch_add(1, Ordering::Relaxed);
-        UnderWay(Arc::clone(self))
+        UnderWay(self)
     }
 
     /// Resolves when none is.
@@ -111,15 +107,9 @@ impl Works {
 }
 
 /// Counted while it lives.
-struct UnderWay(Arc<Works>);
+pub(super) struct UnderWay<'a>(&'a Works);
 
-impl Clone for UnderWay {
-    fn clone(&self) -> Self {
-        self.0.begin()
-    }
-}
-
-impl Drop for UnderWay {
+impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.ended.notify_waiters();
