@@ -94,6 +94,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::control::)",
     },
     Sabotage {
+        name: "repeats_told_when_written",
+        breaks: "how often an event came again is told while it runs",
+        caught_by: "package(semel-server) & test(/how_often_an_event_came_again/)",
+    },
+    Sabotage {
         name: "breaker_never_heals",
         breaks: "a target that is back is found again",
         caught_by: "package(semel-runtime) & test(engine::gate::)",

@@ -2,7 +2,8 @@
 //!
 //! 1. Duplicates are counted in memory, and written to their executions every [`EVERY`], together.
 //! 2. An execution in progress is left alone: writing would supersede its holder. Its count waits.
-//! 3. What is counted is bounded: of more than [`IDS_MAX`] executions at once, the rest goes uncounted.
+//! 3. Whoever asks this node is told of both, what is written and what is not yet.
+//! 4. What is counted is bounded: of more than [`IDS_MAX`] executions at once, the rest goes uncounted.
 //!
 //! A node that crashes forgets what it had not written: the numbers are for people, and nothing is decided by them.
 
@@ -40,6 +41,11 @@ impl Repeated {
         } else if self.counts.len() < IDS_MAX {
             self.counts.insert(id, more);
         }
+    }
+
+    /// Of this execution.
+    pub(crate) fn of(&self, id: &ExecutionId) -> Repeats {
+        self.counts.get(id).copied().unwrap_or_default()
     }
 
     fn take(&mut self) -> BTreeMap<ExecutionId, Repeats> {

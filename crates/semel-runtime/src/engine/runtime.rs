@@ -20,6 +20,7 @@ use crate::{
 };
 use http::HeaderMap;
 use semel_core::{
+    execution::{ExecutionId, Repeats},
     queue::{Counts, Queue},
     sabotage::is_on,
     store::StoreError,
@@ -281,6 +282,12 @@ impl Runtime {
     /// How every function stands on this node.
     pub fn status(&self) -> Vec<FunctionStatus> {
         self.engine().table().status()
+    }
+
+    /// How often the event of this execution came again here, beyond what its record says: that is written later.
+    pub fn repeats(&self, id: &ExecutionId) -> Repeats {
+        let counted = locked(&self.engine().repeated).of(id);
+        if is_on("repeats_told_when_written") { Repeats::default() } else { counted }
     }
 
     /// How many executions wait to be written on this node, and how many may.

@@ -183,11 +183,16 @@ impl Desk {
             ended_at: Moment(it.ended_at),
             error: it.error.clone(),
         };
+        let repeats = execution.repeats.plus(self.runtime.repeats(&execution.id()));
         StoryView {
-            execution: view(execution),
+            execution: ExecutionView {
+                duplicates: repeats.same,
+                mismatches: repeats.other,
+                ..view(execution)
+            },
             event: event.and_then(|it| serde_json::from_slice(&it.to_structured()).ok()),
             history: execution.history.iter().map(attempt).collect(),
-            repeated_at: execution.repeats.last_at.map(Moment),
+            repeated_at: repeats.last_at.map(Moment),
             order: execution.order.as_ref().map(|it| it.key.to_string()),
             expires_at: Moment::some(execution.expires_at),
             next: next::next(now, execution, self.readiness(&execution.function)),

@@ -46,6 +46,28 @@ async fn a_dead_letter_is_found_edited_and_redriven() {
     );
 }
 
+/// Its repeats are not written while it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn how_often_an_event_came_again_is_told_while_it_runs() {
+    let (function, gate) = Upstream::gated().await;
+    let server = Server::before(&function);
+    for data in ["{}", "{}", "{}", "[]"] {
+        server.event("order-42", data).await;
+    }
+    let is_told = |it: &Value| {
+        let execution = &it["execution"];
+        execution["status"] == "IN_PROGRESS" && execution["duplicates"] == 2 && execution["mismatches"] == 1
+    };
+    let told = server.why_when("order-42", is_told).await;
+    assert!(told["repeated_at"].is_string(), "{told}");
+    let path = format!("/v1/executions/{}", text(&told["execution"], "id"));
+    server.when(&path, is_told).await;
+    gate.open(1);
+    let done = server.why_when("order-42", |it| it["execution"]["status"] == "COMPLETED").await;
+    assert_eq!(done["execution"]["attempts"], 1);
+    server.when(&path, |it| it["execution"]["duplicates"] == 2).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_is_none_is_not_redriven() {
     let function = picky().await;
