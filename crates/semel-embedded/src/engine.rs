@@ -312,12 +312,13 @@ impl<O: Owner> Engine<O> {
         Err(corrupt(format!("the journal does not hold what it should for {half:032x}: {RESTORE}")))
     }
 
-    /// How many bytes of disk are in use, spare files and the reserve aside.
+    /// How many bytes of disk are taken, also by what is made ahead.
     pub(crate) fn disk_bytes(&self) -> u64 {
         let files: u64 = self.archive.buckets().list.iter().map(|it| it.bytes).sum();
         let state = lock(&self.state);
         let kept: u64 = state.kept.values().map(|it| it.bytes).sum();
-        files + kept + state.segments.len() as u64 * u64::from(self.options.segment_bytes)
+        let segments = state.segments.len() + usize::from(state.next.is_some()) + self.spares.count();
+        files + kept + segments as u64 * u64::from(self.options.segment_bytes)
     }
 
     fn locate(&self, identity: &Identity) -> Result<Place<O::Note>, StoreError> {

@@ -164,6 +164,11 @@ impl Spares {
         Ok(())
     }
 
+    /// How many files there are, the reserve's among them.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.names).len() + lock(&self.reserve).len()
+    }
+
     /// Whether nothing of the reserve is in use.
     pub(crate) fn is_whole(&self) -> bool {
         lock(&self.reserve).len() >= self.reserve_max

@@ -37,7 +37,7 @@ async fn a_queue_that_has_no_room_accepts_nothing_new_and_finishes_what_it_has()
     let clock = ManualClock::new();
     let options = Options { segment_bytes: 64 << 10, flush_segments: 2, backlog_segments_max: 8 };
     let builder = EmbeddedQueue::builder(directory.path(), clock.arc()).options(options);
-    let queue = builder.bytes_max(1 << 20).open().unwrap();
+    let queue = builder.bytes_max(2 << 20).open().unwrap();
     let now = queue.clock().now();
     let mut number = 0;
     let refused = loop {
@@ -46,10 +46,10 @@ async fn a_queue_that_has_no_room_accepts_nothing_new_and_finishes_what_it_has()
             Err(error) => break error,
         }
         number += 1;
-        assert!(number < 1_000, "a megabyte is full at some point");
+        assert!(number < 1_000, "two megabytes are full at some point");
     };
     assert_eq!(refused.kind(), StoreErrorKind::Refused);
-    assert!(number > 100, "only {number} fit into a megabyte");
+    assert!(number > 100, "only {number} fit into two megabytes");
     let want = Want { function: FUNCTION.into(), limit: 20, lease: Duration::from_mins(1) };
     let held = queue.claim(&Demand { holder: Holder(1), wants: vec![want] }).await.unwrap();
     assert_eq!(held.len(), 20, "what is there is handed out");
@@ -57,6 +57,23 @@ async fn a_queue_that_has_no_room_accepts_nothing_new_and_finishes_what_it_has()
     let changes: Vec<_> = held.iter().map(|it| change(it.fence, completed(&it.value, now))).collect();
     let written = queue.write(&changes).await.unwrap();
     assert!(written.iter().all(|it| matches!(it, Written::Won(_))), "what is under way is finished");
+}
+
+#[tokio::test]
+async fn what_is_told_of_the_disk_is_what_the_files_take_also_those_that_are_made_ahead() {
+    const SEGMENT: u64 = 64 << 10;
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let options = Options { segment_bytes: SEGMENT as u32, flush_segments: 2, backlog_segments_max: 8 };
+    let queue = EmbeddedQueue::builder(directory.path(), clock.arc()).options(options).open().unwrap();
+    for number in 0..100 {
+        drop(queue.accept(&[event(number, 4_000, queue.clock().now())]).await.unwrap());
+    }
+    queue.settled().await;
+    let files =
+        fs::read_dir(directory.path().join("queue")).unwrap().map(|it| it.unwrap().metadata().unwrap().len());
+    let (taken, told) = (files.sum::<u64>(), queue.disk_bytes());
+    assert!(taken.abs_diff(told) < SEGMENT, "{told} bytes are told of {taken}");
 }
 
 #[tokio::test]
