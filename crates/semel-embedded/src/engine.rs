@@ -469,7 +469,12 @@ impl<O: Owner> State<O> {
         segment.expect("the file that an entry points to is there")
     }
 
-    /// Whether the value would survive a power cut now.
+    /// Whether everything that was appended would survive a power cut now.
+    pub(crate) fn is_all_durable(&self) -> bool {
+        (self.tail.segment.number, self.tail.end()) <= self.durable
+    }
+
+    /// Whether the value would.
     pub(crate) fn is_durable(&self, entry: &Entry<O::Note>) -> bool {
         is_kept(entry.segment) || (entry.segment, entry.offset) < self.durable
     }

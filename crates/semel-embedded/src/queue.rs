@@ -40,6 +40,7 @@ use semel_core::{
         Accepted, BATCH_MAX, CAUSES_MAX, Change, Counts, Cursor, Demand, Fenced, Filter, Page, Queue,
         WANTS_MAX, Written,
     },
+    sabotage,
     store::StoreError,
     time::{Clock, Timestamp},
 };
@@ -264,9 +265,15 @@ impl Queue for EmbeddedQueue {
 
     fn counts(&self) -> BoxFuture<'_, Result<Vec<Counts>, StoreError>> {
         Box::pin(async move {
-            let state = lock(&self.engine.state);
-            state.check()?;
-            Ok(state.owner.counts())
+            let (counts, is_durable) = {
+                let state = lock(&self.engine.state);
+                state.check()?;
+                (state.owner.counts(), state.is_all_durable())
+            };
+            if !is_durable && !sabotage::is_on("embedded_counts_what_is_not_durable") {
+                self.engine.settle().await?;
+            }
+            Ok(counts)
         })
     }
 

@@ -134,6 +134,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-embedded) & test(segment::tests)",
     },
     Sabotage {
+        name: "embedded_counts_what_is_not_durable",
+        breaks: "what is counted is durable",
+        caught_by: "package(semel-embedded) & test(/what_is_counted/)",
+    },
+    Sabotage {
         name: "embedded_death_told_late",
         breaks: "what was completed while it moved never waits again",
         caught_by: "package(semel-embedded) & test(flush::tests)",

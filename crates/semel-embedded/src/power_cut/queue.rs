@@ -454,6 +454,23 @@ fn a_duplicate_is_told_what_a_power_cut_does_not_take_back() {
     assert_eq!(told.value.status(), Status::InProgress);
 }
 
+#[test]
+fn what_is_counted_is_what_a_power_cut_does_not_take_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let queue = open(Arc::new(OsDisk::new(directory.path())), &clock);
+    let now = clock.now();
+    let new = event(1, now, now, 8);
+    let mut accepting = pin!(queue.accept(std::slice::from_ref(&new)));
+    assert!(waits(accepting.as_mut()), "it was accepted before it was durable");
+    let mut counting = pin!(queue.counts());
+    assert!(waits(counting.as_mut()), "it was counted before it was durable");
+    queue.engine.sync().unwrap();
+    let Poll::Ready(Ok(counts)) = polled(counting) else { panic!("all of it is durable") };
+    assert_eq!(counts.iter().map(|it| it.accepted).sum::<u64>(), 1);
+    assert!(polled(pin!(queue.counts())).is_ready(), "there is nothing to wait for");
+}
+
 fn polled<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
