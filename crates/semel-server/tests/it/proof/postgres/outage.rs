@@ -150,7 +150,7 @@ async fn while_postgresql_is_gone_nothing_is_acknowledged_and_everything_goes_on
         assert!(soon("an acknowledgement", watcher.send(&world)).await.status.is_success());
     }
     world.oracle.more(200).await;
-    world.settles().await;
+    world.settles_after_trouble().await;
 }
 
 /// F7: each message takes longer than `/ready` waits for all of them, and then none of them arrives at all.
@@ -169,7 +169,7 @@ async fn while_postgresql_is_slow_or_silent_what_is_acknowledged_is_durable_and_
         watcher.ready(&world, 200).await;
     }
     world.oracle.more(100).await;
-    world.settles().await;
+    world.settles_after_trouble().await;
 }
 
 /// F7: enough wait already, and the others need not.
@@ -195,5 +195,5 @@ async fn while_postgresql_is_slow_and_many_wait_others_are_told_early_to_come_ag
     let mut watcher = Watcher::new();
     assert!(watcher.send(&world).await.status.is_success(), "there is room again");
     world.oracle.more(100).await;
-    world.settles().await;
+    world.settles_after_trouble().await;
 }
