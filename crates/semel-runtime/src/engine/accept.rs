@@ -12,7 +12,7 @@
 //!    to come again, before anything is kept.
 
 use super::{
-    attempt::{Attempt, attempt},
+    attempt::Attempt,
     gate::share::Kind,
     gather::BATCH_BYTES_MAX,
     place::Place,
@@ -309,7 +309,7 @@ fn entered(
             let held = Fenced { fence, value: execution };
             let (began, event, engine_of) = (at.monotonic, Some(event), Arc::clone(engine));
             let begun = Attempt { engine: engine_of, function, place, held, event, began, report };
-            engine.tasks.spawn(attempt(Box::new(begun)));
+            engine.attempts.give(Box::new(begun));
         }
         None => note_due(engine, &execution),
     }

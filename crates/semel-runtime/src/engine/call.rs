@@ -12,7 +12,7 @@
 
 use super::{
     accept::{Entering, Existing, enter_called, is_within, note_repeat, place},
-    attempt::{Attempt, attempt},
+    attempt::Attempt,
     place::Place,
     receipt::{RETRY_AFTER, Refused},
     settle::{Settled, write_unless_ended},
@@ -302,7 +302,7 @@ async fn run(
         began,
         report: Some(report),
     };
-    engine.tasks.spawn(attempt(Box::new(attempt_of)));
+    engine.attempts.give(Box::new(attempt_of));
     Ok(told(settled.await))
 }
 

@@ -8,7 +8,7 @@
 //! 4. What belongs to a function that is no more is handed back.
 
 use super::{
-    attempt::{Attempt, attempt},
+    attempt::Attempt,
     gate::{asking::POLL, share::Kind},
     place::Place,
     settle::{PAUSE_MAX, PAUSE_MIN, write_once},
@@ -86,7 +86,7 @@ fn run(engine: &Arc<Engine>, at: Moment, held: Fenced<Execution>) {
     drop(table);
     let place = Place::of_taken(Arc::clone(engine), Arc::clone(&held.value.function), Kind::Backlog, bytes);
     let Some(function) = function else { return };
-    engine.tasks.spawn(attempt(Box::new(Attempt {
+    engine.attempts.give(Box::new(Attempt {
         engine: Arc::clone(engine),
         function,
         place,
@@ -94,7 +94,7 @@ fn run(engine: &Arc<Engine>, at: Moment, held: Fenced<Execution>) {
         event: None,
         began: at.monotonic,
         report: None,
-    })));
+    }));
 }
 
 /// Finds what was handed out under this holder, when nobody could tell.

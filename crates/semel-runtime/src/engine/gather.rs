@@ -9,7 +9,7 @@
 //!
 //! It does not retry: an error is told to everybody whose items were in the call.
 
-use super::tasks::Tasks;
+use super::{crew::Crew, tasks::Tasks};
 use semel_core::{BoxFuture, queue::BATCH_MAX, store::StoreError};
 use std::{
     collections::VecDeque,
@@ -38,7 +38,7 @@ pub(crate) struct Gather<T, A> {
 
 struct Shared<T, A> {
     call: Call<T, A>,
-    tasks: Arc<Tasks>,
+    flights: Crew<Arc<Self>>,
     waiting: Mutex<Waiting<T, A>>,
 }
 
@@ -63,7 +63,8 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         call: impl Fn(Vec<T>) -> BoxFuture<'static, Called<T, A>> + Send + Sync + 'static,
     ) -> Self {
         let waiting = Waiting { submissions: VecDeque::new(), bytes: 0, flights: 0, is_closed: false };
-        Self { shared: Arc::new(Shared { call: Box::new(call), tasks, waiting: Mutex::new(waiting) }) }
+        let (flights, waiting) = (Crew::new(tasks, fly), Mutex::new(waiting));
+        Self { shared: Arc::new(Shared { call: Box::new(call), flights, waiting }) }
     }
 
     /// Sends these items, [`BATCH_MAX`] at most, and tells `done` what came of it.
@@ -80,7 +81,7 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         if waiting.flights < FLIGHTS_MAX {
             waiting.flights += 1;
             drop(waiting);
-            self.shared.tasks.spawn(fly(Arc::clone(&self.shared)));
+            self.shared.flights.give(Arc::clone(&self.shared));
         }
     }
 
@@ -93,6 +94,7 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         };
         // Outside the lock: what is forgotten may hold the last handle of something.
         drop(submissions);
+        self.shared.flights.dismiss();
     }
 
     /// How much waits.

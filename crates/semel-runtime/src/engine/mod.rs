@@ -14,6 +14,7 @@ mod call;
 mod caught;
 mod chance;
 mod claim;
+mod crew;
 mod flying;
 mod forward;
 pub mod gate;

@@ -3,7 +3,9 @@
 use super::{
     accept::accept_in,
     admission::Admission,
+    attempt::{Attempt, attempt},
     chance::Chance,
+    crew::Crew,
     flying::Flying,
     gather::Gather,
     guarded::Guarded,
@@ -52,6 +54,8 @@ pub(crate) struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) chance: Chance,
     pub(crate) tasks: Arc<Tasks>,
+    /// Who makes attempts.
+    pub(crate) attempts: Crew<Box<Attempt>>,
     pub(crate) accepts: Gather<Execution, Accepted>,
     pub(crate) writes: Gather<Change, Written>,
     pub(crate) table: Mutex<Table>,
@@ -120,6 +124,7 @@ impl Engine {
             deliver,
             clock,
             chance: Chance::new(seed),
+            attempts: Crew::new(Arc::clone(&tasks), attempt),
             tasks,
             accepts,
             writes,
@@ -203,6 +208,7 @@ impl Engine {
     /// Drops what runs where it stands.
     pub(crate) fn end(&self) {
         self.tasks.end();
+        self.attempts.dismiss();
         self.accepts.close();
         self.writes.close();
     }
