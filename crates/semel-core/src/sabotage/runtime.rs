@@ -279,6 +279,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-runtime::it) & test(/^zoo::pool::/)",
     },
     Sabotage {
+        name: "unused_connections_are_kept",
+        breaks: "a connection that nobody uses is given up in time",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::pool::/)",
+    },
+    Sabotage {
         name: "redirects_followed",
         breaks: "no redirect is followed",
         caught_by: "binary_id(semel-runtime::it) & test(/^zoo::answers::/)",

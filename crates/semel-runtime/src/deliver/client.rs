@@ -10,6 +10,8 @@
 //! 4. The answer is read up to [`Limits::response_bytes_max`], and then closed. Its head is limited by hyper: 100 headers,
 //!    [`Limits::head_bytes_max`].
 //! 5. An unused connection is given up after [`Limits::idle`]: sooner than most servers close it from their side.
+//! 6. Plain targets have connections of our own ([`super::lines`]); encryption, HTTP/2 and proxies are left to the library's
+//!    pool.
 //!
 //! It does not follow redirects, decompress, or keep cookies.
 
@@ -19,6 +21,7 @@ use super::{
     connect::{Guarded, InTime},
     departure::{Departure, Outgoing},
     guard::{Policy, Target},
+    lines::{Line, Lines},
     read::read,
     trouble::chain,
 };
@@ -31,7 +34,7 @@ use http::{
     },
     uri::Scheme,
 };
-use hyper::body::Incoming;
+use hyper::{body::Incoming, client::conn::TrySendError};
 use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy,
@@ -58,7 +61,7 @@ pub const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 /// How long the head of an answer may take, unless told otherwise.
 pub const FIRST_BYTE: Duration = Duration::from_secs(15);
 /// Most unused connections to one target that are kept.
-const IDLE_MAX: usize = 256;
+pub(super) const IDLE_MAX: usize = 256;
 /// What a target of HTTP/2 may have on the way: for one delivery, and for all of a connection.
 const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
@@ -99,6 +102,13 @@ pub struct Limits {
     pub head_bytes_max: u32,
     /// How much of the body of an answer is read, in bytes.
     pub response_bytes_max: usize,
+}
+
+impl Limits {
+    /// Room for the head of an answer: never less than the library needs.
+    pub(super) fn head_bytes(&self) -> usize {
+        self.head_bytes_max.max(8 * 1024) as usize
+    }
 }
 
 impl Default for Limits {
@@ -164,6 +174,7 @@ type Pool = legacy::Client<InTime, Outgoing>;
 /// ```
 #[derive(Clone)]
 pub struct Client {
+    plain: Lines,
     negotiated: Pool,
     http2: Pool,
     proxies: Proxies,
@@ -187,18 +198,19 @@ impl Client {
         let Settings { policy, limits, resolver, proxies, roots } = settings;
         let roots = roots.unwrap_or_else(native_roots);
         let policy = Arc::new(policy);
+        let guarded = |protocol| Guarded {
+            policy: Arc::clone(&policy),
+            resolver: Arc::clone(&resolver),
+            proxies: proxies.clone(),
+            always_tunnels: protocol == Protocol::Http2,
+        };
         let pool = |protocol| {
-            let guarded = Guarded {
-                policy: Arc::clone(&policy),
-                resolver: Arc::clone(&resolver),
-                proxies: proxies.clone(),
-                always_tunnels: protocol == Protocol::Http2,
-            };
-            let way = HttpsConnector::from((guarded, encryption(roots.clone(), protocol)));
+            let way = HttpsConnector::from((guarded(protocol), encryption(roots.clone(), protocol)));
             build(&limits, InTime { way, limit: limits.connect }, protocol)
         };
+        let plain = Lines::new(guarded(Protocol::Negotiated), &limits);
         let (negotiated, http2) = (pool(Protocol::Negotiated), pool(Protocol::Http2));
-        Self { negotiated, http2, proxies, limits, roots: Arc::new(roots) }
+        Self { plain, negotiated, http2, proxies, limits, roots: Arc::new(roots) }
     }
 
     /// Whether there are certificates to believe; without them, no encrypted target can be called.
@@ -225,25 +237,21 @@ impl Client {
         }
     }
 
+    /// As [`Deliver::deliver`], by whoever may let go of the client meanwhile: in one box.
+    pub fn deliver_for(self: Arc<Self>, delivery: Delivery) -> BoxedAnswer<'static> {
+        Box::pin(async move { self.send(delivery).await })
+    }
+
     async fn send(&self, delivery: Delivery) -> Answer {
         let now = Instant::now();
         let all_until = now + delivery.timeout.min(TIMEOUT_MAX);
         let head_until =
             all_until.min(now + delivery.first_byte.unwrap_or(self.limits.first_byte).min(TIMEOUT_MAX));
-        let pool = match delivery.protocol {
-            Protocol::Negotiated => &self.negotiated,
-            Protocol::Http2 => &self.http2,
-        };
         let takes_processing = delivery.takes_processing;
         let informed = Arc::new(Informed::default());
-        let is_seen = delivery.protocol == Protocol::Negotiated;
-        let mut request = request(delivery, &informed);
-        if is_seen {
-            self.authorize(&mut request);
-        }
-        let response = tokio::select! {
+        let answered = tokio::select! {
             biased;
-            response = pool.request(request) => response,
+            answered = self.ask(delivery, &informed) => answered,
             () = informed.too_often.notified() => {
                 return Answer::Broken(Cause::new(Trouble::Malformed, FLOOD));
             }
@@ -251,12 +259,44 @@ impl Client {
                 return informed.instead_of(Answer::TimedOut(Stage::Head), takes_processing);
             }
         };
-        match response {
-            Ok(response) if sabotage::is_on("redirects_followed") => {
-                self.read(follow(pool, response).await, all_until).await
+        let (response, line) = match answered {
+            Ok((response, line)) if sabotage::is_on("redirects_followed") => {
+                (follow(&self.negotiated, response).await, line)
             }
-            Ok(response) => self.read(response, all_until).await,
-            Err(error) => informed.instead_of(no_answer(&error), takes_processing),
+            Ok(answered) => answered,
+            Err(no_answer) => return informed.instead_of(no_answer, takes_processing),
+        };
+        let answer = self.read(response, all_until).await;
+        if let (Some(line), Answer::Status(Status { is_truncated: false, .. })) = (line, &answer) {
+            line.give_back();
+        }
+        answer
+    }
+
+    /// Sends the request, and waits for the head of its answer. The connection is there if it is ours to give back.
+    async fn ask(&self, delivery: Delivery, informed: &Arc<Informed>) -> Result<Asked, Answer> {
+        let (protocol, target) = (delivery.protocol, delivery.target.clone());
+        let mut request = request(delivery, informed);
+        if protocol == Protocol::Http2 {
+            return pooled(&self.http2, request).await;
+        }
+        let is_plain = target.uri().scheme() == Some(&Scheme::HTTP);
+        if !is_plain || self.proxies.to(target.uri()).is_some() {
+            self.authorize(&mut request);
+            return pooled(&self.negotiated, request).await;
+        }
+        *request.uri_mut() = target.origin_form().clone();
+        let mut line = self.plain.take(&target).await.map_err(Answer::NotSent)?;
+        let mut sent = line.send(request).await;
+        while sabotage::is_on("deliveries_retried_by_the_client")
+            && let Some(unsent) = sent.as_mut().err().and_then(TrySendError::take_message)
+        {
+            line = self.plain.take(&target).await.map_err(Answer::NotSent)?;
+            sent = line.send(unsent).await;
+        }
+        match sent {
+            Ok(response) => Ok((response, Some(line))),
+            Err(error) => Err(unanswered(error.error())),
         }
     }
 
@@ -281,6 +321,14 @@ impl Client {
             Err(_) => Answer::TimedOut(Stage::Body),
         }
     }
+}
+
+/// An answer's head, and the connection that it came over if that is ours to give back.
+type Asked = (Response<Incoming>, Option<Line>);
+
+/// Sends a request over a connection of the library's pool.
+async fn pooled(pool: &Pool, request: Request<Outgoing>) -> Result<Asked, Answer> {
+    pool.request(request).await.map(|response| (response, None)).map_err(|error| no_answer(&error))
 }
 
 impl Deliver for Client {
@@ -352,7 +400,7 @@ fn build(limits: &Limits, way: InTime, protocol: Protocol) -> Pool {
         .pool_idle_timeout(limits.idle)
         .pool_max_idle_per_host(IDLE_MAX)
         .retry_canceled_requests(sabotage::is_on("deliveries_retried_by_the_client"))
-        .http1_max_buf_size(limits.head_bytes_max.max(8 * 1024) as usize)
+        .http1_max_buf_size(limits.head_bytes())
         .http2_only(protocol == Protocol::Http2)
         .http2_max_header_list_size(limits.head_bytes_max)
         .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -404,11 +452,18 @@ fn no_answer(error: &legacy::Error) -> Answer {
         return Answer::NotSent(Cause::from_error(Trouble::Refused, error));
     }
     match chain(error).find_map(|error| error.downcast_ref::<hyper::Error>()) {
-        // It was handed back whole.
-        Some(inner) if inner.is_canceled() => Answer::NotSent(Cause::from_error(Trouble::Stale, error)),
-        Some(inner) => Answer::Broken(Cause::from_error(trouble_of(inner), error)),
+        Some(inner) => unanswered(inner),
         None => Answer::Broken(Cause::from_error(Trouble::Closed, error)),
     }
+}
+
+/// What a connection that was there says instead of an answer.
+fn unanswered(error: &hyper::Error) -> Answer {
+    if error.is_canceled() {
+        // It was handed back whole.
+        return Answer::NotSent(Cause::from_error(Trouble::Stale, error));
+    }
+    Answer::Broken(Cause::from_error(trouble_of(error), error))
 }
 
 /// Whether a target of HTTP/2 says that it has done nothing about the request.

@@ -63,9 +63,7 @@ impl Service<Uri> for Guarded {
         let this = self.clone();
         Box::pin(async move {
             let Some(proxy) = this.proxies.to(&uri) else {
-                let vetted = this.vetted(&uri).await?;
-                let stream = first_to_connect(&vetted).await?;
-                return Ok(TokioIo::new(Wire::from(stream)));
+                return Ok(TokioIo::new(Wire::from(this.connect(&uri).await?)));
             };
             if !is_on("proxies_unguarded") {
                 check_url(&uri.to_string(), &this.policy).map_err(Cause::blocked)?;
@@ -80,6 +78,11 @@ impl Service<Uri> for Guarded {
 }
 
 impl Guarded {
+    /// A connection to the target itself.
+    pub(super) async fn connect(&self, uri: &Uri) -> Result<TcpStream, Cause> {
+        first_to_connect(&self.vetted(uri).await?).await
+    }
+
     async fn vetted(&self, uri: &Uri) -> Result<Vec<Vetted>, Cause> {
         let target = check_url(&uri.to_string(), &self.policy).map_err(Cause::blocked)?;
         let addresses = match target.host() {

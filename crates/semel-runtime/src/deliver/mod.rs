@@ -14,6 +14,7 @@ mod client;
 mod connect;
 mod departure;
 pub mod guard;
+mod lines;
 mod proxies;
 mod read;
 mod resolve;

@@ -1,4 +1,4 @@
-//! A forwarder that stores nothing: the same server and client as ours, and nothing between.
+//! A forwarder that stores nothing: hyper's server and the client that comes with it, as they are, and nothing between.
 
 use http::{Request, Response, Uri};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};

@@ -57,8 +57,7 @@ fn client(policy: &Policy, proxies: &Proxies) -> Arc<Client> {
 
 impl Deliver for Outgoing {
     fn deliver(&self, delivery: Delivery) -> BoxedAnswer<'_> {
-        let client = self.client();
-        Box::pin(async move { client.deliver(delivery).await })
+        self.client().deliver_for(delivery)
     }
 }
 

@@ -5,6 +5,7 @@ use http::{HeaderValue, Uri};
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
 };
 
 /// Longest URL of a target, in bytes.
@@ -13,13 +14,17 @@ pub const URL_BYTES_MAX: usize = 8 * 1024;
 const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Where a function is called: a URL that was checked.
+/// Where a function is called: a URL that was checked. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct Target(Arc<Checked>);
+
+#[derive(PartialEq, Eq)]
+struct Checked {
     uri: Uri,
     host: Host,
     port: u16,
-    /// Made here, because every delivery needs it.
+    /// What every delivery needs is made here: the URL without its host, and the header that says it instead.
+    origin_form: Uri,
     host_header: HeaderValue,
 }
 
@@ -81,9 +86,9 @@ pub enum Refusal {
 /// ```
 pub fn check_url(url: &str, policy: &Policy) -> Result<Target, Refusal> {
     let target = parse(url)?;
-    policy.check_name(&target.host)?;
-    if let Host::Address(address) = target.host {
-        policy.check_address(&target.host, address)?;
+    policy.check_name(target.host())?;
+    if let Host::Address(address) = *target.host() {
+        policy.check_address(target.host(), address)?;
     }
     Ok(target)
 }
@@ -122,7 +127,8 @@ fn parse(url: &str) -> Result<Target, Refusal> {
     let port = port.unwrap_or(usual);
     let host_header = if port == usual { host.to_string() } else { format!("{host}:{port}") };
     let host_header = HeaderValue::try_from(host_header).map_err(|_| Refusal::Host)?;
-    Ok(Target { uri, host, port, host_header })
+    let origin_form = uri.path_and_query().cloned().map(Uri::from).ok_or(Refusal::Character)?;
+    Ok(Target(Arc::new(Checked { uri, host, port, origin_form, host_header })))
 }
 
 /// What may stand in a URL, besides `#`; brackets only in its host, but they do no harm elsewhere.
@@ -199,31 +205,36 @@ impl fmt::Display for Host {
 
 impl Target {
     /// The URL, in its usual form.
-    pub const fn uri(&self) -> &Uri {
-        &self.uri
+    pub fn uri(&self) -> &Uri {
+        &self.0.uri
     }
 
     /// Its host.
-    pub const fn host(&self) -> &Host {
-        &self.host
+    pub fn host(&self) -> &Host {
+        &self.0.host
     }
 
     /// Its port, also if the URL leaves it out.
-    pub const fn port(&self) -> u16 {
-        self.port
+    pub fn port(&self) -> u16 {
+        self.0.port
     }
 
     /// What the header `Host` says: the host, and the port where it is not the usual one.
-    pub(crate) const fn host_header(&self) -> &HeaderValue {
-        &self.host_header
+    pub(crate) fn host_header(&self) -> &HeaderValue {
+        &self.0.host_header
+    }
+
+    /// As it stands in a request to the host itself: the path, and what follows it.
+    pub(crate) fn origin_form(&self) -> &Uri {
+        &self.0.origin_form
     }
 }
 
 impl fmt::Display for Target {
     /// Without its path: people put secrets there.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = self.uri.scheme_str().unwrap_or("http");
-        write!(f, "{scheme}://{}:{}", self.host, self.port)
+        let scheme = self.uri().scheme_str().unwrap_or("http");
+        write!(f, "{scheme}://{}:{}", self.host(), self.port())
     }
 }
 

@@ -50,6 +50,28 @@ async fn an_unused_connection_is_given_up_before_servers_close_it() {
 }
 
 #[tokio::test]
+async fn an_unused_connection_is_closed_also_if_nobody_asks_for_another() {
+    let (told, mut closed) = mpsc::channel(1);
+    let target = Target::start(move |mut connection| {
+        let told = told.clone();
+        async move {
+            while connection.request().await.is_some() {
+                connection.send(GOOD).await;
+            }
+            told.send(()).await.unwrap();
+        }
+    })
+    .await;
+    let client = client();
+    check_next(&client, &target).await;
+    tokio::time::pause();
+    tokio::time::advance(Limits::default().idle + Duration::from_millis(1)).await;
+    tokio::time::resume();
+    closed.recv().await.expect("it is closed while the client lives");
+    drop(client);
+}
+
+#[tokio::test]
 async fn a_connection_that_the_target_closes_after_each_answer_does_no_harm() {
     let target = Target::start(|mut connection| async move {
         connection.request().await;
