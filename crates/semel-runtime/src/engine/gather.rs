@@ -1,8 +1,8 @@
 //! Many callers, few calls: what comes while the queue is busy goes together.
 //!
 //! 1. Whoever comes alone goes at once.
-//! 2. At most [`FLIGHTS_MAX`] calls are under way. What comes meanwhile waits, and goes with the next one that is free,
-//!    as much as fits: [`BATCH_MAX`] items or [`BATCH_BYTES_MAX`] bytes.
+//! 2. At most so many calls are under way as the queue has use for. What comes meanwhile waits, and goes with the next one that
+//!    is free, as much as fits: [`BATCH_MAX`] items or [`BATCH_BYTES_MAX`] bytes.
 //! 3. A submission goes whole, in one call. Its end is told to whoever submitted it by a function that runs even if
 //!    the caller has gone: what was begun is finished. It is given back what it submitted, so that nobody needs a copy.
 //! 4. What waits is bounded in bytes by whoever submits: see [`Gather::waiting_bytes`].
@@ -17,8 +17,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// Most calls under way at once.
-pub(crate) const FLIGHTS_MAX: u32 = 4;
+/// Most calls under way at once, of a queue on a server: each has a connection.
+const FLIGHTS_MAX: u32 = 4;
+/// And of one in this process: each call waits for the disk, and one sync serves all that were begun before it. Who has to wait
+/// for another's call to end waits for two syncs; but who comes in a call of its own costs more than who shares one.
+const FLIGHTS_ALONE_MAX: u32 = 16;
 /// Most bytes in a call, unless a single submission has more.
 pub(crate) const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -39,6 +42,7 @@ pub(crate) struct Gather<T, A> {
 struct Shared<T, A> {
     call: Call<T, A>,
     flights: Crew<Arc<Self>>,
+    flights_max: u32,
     waiting: Mutex<Waiting<T, A>>,
 }
 
@@ -57,14 +61,16 @@ struct Submission<T, A> {
 }
 
 impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
-    /// For this call.
+    /// For this call, of a queue that this process may have for itself.
     pub(crate) fn new(
         tasks: Arc<Tasks>,
+        is_alone: bool,
         call: impl Fn(Vec<T>) -> BoxFuture<'static, Called<T, A>> + Send + Sync + 'static,
     ) -> Self {
         let waiting = Waiting { submissions: VecDeque::new(), bytes: 0, flights: 0, is_closed: false };
         let (flights, waiting) = (Crew::new(tasks, fly), Mutex::new(waiting));
-        Self { shared: Arc::new(Shared { call: Box::new(call), flights, waiting }) }
+        let flights_max = if is_alone { FLIGHTS_ALONE_MAX } else { FLIGHTS_MAX };
+        Self { shared: Arc::new(Shared { call: Box::new(call), flights, flights_max, waiting }) }
     }
 
     /// Sends these items, [`BATCH_MAX`] at most, and tells `done` what came of it.
@@ -78,7 +84,7 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         }
         waiting.submissions.push_back(Submission { items, bytes, done });
         waiting.bytes += bytes;
-        if waiting.flights < FLIGHTS_MAX {
+        if waiting.flights < self.shared.flights_max {
             waiting.flights += 1;
             drop(waiting);
             self.shared.flights.give(Arc::clone(&self.shared));

@@ -105,14 +105,14 @@ impl Engine {
         let queue: Arc<dyn Queue> = Arc::new(Guarded(queue));
         let started = clock.monotonic();
         let (accepting, writing) = (Arc::clone(&queue), Arc::clone(&queue));
-        let accepts = Gather::new(Arc::clone(&tasks), move |executions: Vec<_>| {
+        let accepts = Gather::new(Arc::clone(&tasks), is_alone, move |executions: Vec<_>| {
             let accepting = Arc::clone(&accepting);
             Box::pin(async move {
                 let accepted = accept_in(&*accepting, &executions).await;
                 (executions, accepted)
             })
         });
-        let writes = Gather::new(Arc::clone(&tasks), move |changes: Vec<_>| {
+        let writes = Gather::new(Arc::clone(&tasks), is_alone, move |changes: Vec<_>| {
             let writing = Arc::clone(&writing);
             Box::pin(async move {
                 let written = writing.write(&changes).await;
@@ -159,7 +159,8 @@ impl Engine {
 
     /// Both clocks, now.
     pub(crate) fn moment(&self) -> Moment {
-        Moment { now: self.clock.now(), monotonic: self.clock.monotonic() }
+        let (now, monotonic) = self.clock.both();
+        Moment { now, monotonic }
     }
 
     /// This moment, by the clocks that no store keeps.
