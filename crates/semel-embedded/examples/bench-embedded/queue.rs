@@ -4,6 +4,8 @@
 //!    keeps nothing in memory, and answers when it is on disk.
 //! 2. What an execution costs is counted with the housekeeping that it causes: the processor's time is read when the journal
 //!    is as short again as it was before. So an empty queue is warmed up until its journal is as long as it will ever be.
+//! 3. Files are moved and merged in lumps, so this cost is that of all turns together, and not of the one in the middle. Whether
+//!    it is flat is judged by the mean of those shapes that have many callers: one alone mostly waits for the disk.
 
 use crate::{limit::Log, load::Clocked, machine, median};
 use semel_core::{
@@ -50,6 +52,8 @@ struct Arguments {
 const WARM_UP: u64 = 200_000;
 /// How one measures: how many callers, and how large their batches are.
 const SHAPES: [(usize, usize); 4] = [(1, 1), (64, 1), (512, 1), (8, 100)];
+/// How much more or less an execution may cost than in an empty queue.
+const APART_MAX: f64 = 0.2;
 
 fn parse(words: &[String]) -> Result<Arguments, String> {
     let mut arguments = Arguments {
@@ -87,23 +91,37 @@ pub(crate) async fn bench(words: &[String]) {
     let _ = std::fs::remove_dir_all(&arguments.directory);
     std::fs::create_dir_all(&arguments.directory).expect("the directory can be made");
     let directory = arguments.directory.join("data");
-    let mut bench = Bench { next: AtomicU64::new(0), arguments };
+    let bench = Bench { next: AtomicU64::new(0), arguments };
     let mut queue = open(&directory);
-    let mut held = 0;
+    let (mut held, mut costs) = (0, Vec::new());
     for retained in bench.arguments.retained.clone() {
         bench.fill(&queue, retained - held, true).await;
         held = retained;
         println!("\n{retained} finished executions are retained");
-        queue = bench.measure(queue, &directory).await;
+        let cost;
+        (queue, cost) = bench.measure(queue, &directory).await;
+        costs.push(cost);
     }
     let mut waiting = 0;
     for backlog in bench.arguments.backlog.clone() {
         bench.fill(&queue, backlog - waiting, false).await;
         waiting = backlog;
         println!("\n{backlog} executions wait, {held} finished ones are retained");
-        queue = bench.measure(queue, &directory).await;
+        let cost;
+        (queue, cost) = bench.measure(queue, &directory).await;
+        costs.push(cost);
     }
-    let _ = &mut bench;
+    tell_flatness(&costs);
+}
+
+/// What an execution costs by what is kept, beside what it cost at first.
+fn tell_flatness(costs: &[f64]) {
+    println!("\nprocessor time of an execution, with many callers");
+    for cost in costs {
+        let ratio = cost / costs[0];
+        let verdict = if (ratio - 1.0).abs() <= APART_MAX { "" } else { ": NOT MET" };
+        println!("  {cost:>9.1} µs, {ratio:.2} of the first (wanted 1 ± {APART_MAX}){verdict}");
+    }
 }
 
 fn open(directory: &Path) -> Arc<EmbeddedQueue> {
@@ -120,7 +138,8 @@ struct Bench {
 }
 
 impl Bench {
-    async fn measure(&self, queue: Arc<EmbeddedQueue>, directory: &Path) -> Arc<EmbeddedQueue> {
+    /// Prints what there is to tell of the queue, and gives it back, opened anew, with what an execution costs.
+    async fn measure(&self, queue: Arc<EmbeddedQueue>, directory: &Path) -> (Arc<EmbeddedQueue>, f64) {
         queue.settled().await;
         let anonymous = machine::anonymous_bytes() as f64 / 1e6;
         drop(queue);
@@ -129,8 +148,9 @@ impl Bench {
         queue.settled().await;
         let (hot, rows) = queue.sizes();
         println!("  anonymous memory               {anonymous:>9.0} MB   ({hot} in memory, {rows} rows)");
+        let mut costs = Vec::new();
         for (callers, batch) in SHAPES {
-            self.turns("accept and complete", &queue, callers, batch, true).await;
+            costs.push(self.turns("accept and complete", &queue, callers, batch, true).await);
         }
         self.turns("accept only", &queue, 8, 100, false).await;
         let known = self.next.fetch_add(10_000, Ordering::Relaxed);
@@ -147,14 +167,23 @@ impl Bench {
             let took = began.elapsed().as_secs_f64() * 1e3;
             println!("  {what} of {:>3}              {took:>9.1} ms", page.items.len());
         }
-        queue
+        let with_many = &costs[1..];
+        (queue, with_many.iter().sum::<f64>() / with_many.len() as f64)
     }
 
-    /// The queue and the limit, turn by turn.
-    async fn turns(&self, what: &str, queue: &Arc<EmbeddedQueue>, callers: usize, batch: usize, ends: bool) {
+    /// The queue and the limit, turn by turn. What an execution cost, in microseconds of a processor.
+    async fn turns(
+        &self,
+        what: &str,
+        queue: &Arc<EmbeddedQueue>,
+        callers: usize,
+        batch: usize,
+        ends: bool,
+    ) -> f64 {
         let path = self.arguments.directory.join("limit");
         let limit = Arc::new(Log::create(&path));
-        let (mut ours, mut theirs, mut ratios, mut micros) = (vec![], vec![], vec![], vec![]);
+        let (mut ours, mut theirs, mut ratios) = (vec![], vec![], vec![]);
+        let (mut busy, mut executions) = (0.0, 0.0);
         for _ in 0..self.arguments.rounds {
             let raw =
                 self.turn(callers, |at| raw(Arc::clone(&limit), self.executions(at, batch), ends)).await;
@@ -162,22 +191,23 @@ impl Bench {
             let began = Instant::now();
             let own =
                 self.turn(callers, |at| pairs(Arc::clone(queue), self.executions(at, batch), ends)).await;
-            let count = own * began.elapsed().as_secs_f64();
+            executions += own * began.elapsed().as_secs_f64();
             queue.settled().await;
-            micros.push((machine::cpu_seconds() - cpu) * 1e6 / count);
+            busy += machine::cpu_seconds() - cpu;
             ours.push(own);
             theirs.push(raw);
             ratios.push(own / raw);
         }
         drop(limit);
         let _ = std::fs::remove_file(&path);
+        let cost = busy * 1e6 / executions;
         println!(
-            "  {what}, {callers:>3} × {batch:<3}: {:>9.0} /s, limit {:>9.0}, ratio {:.2}, {:.1} µs CPU each",
+            "  {what}, {callers:>3} × {batch:<3}: {:>9.0} /s, limit {:>9.0}, ratio {:.2}, {cost:.1} µs CPU each",
             median(ours),
             median(theirs),
             median(ratios),
-            median(micros),
         );
+        cost
     }
 
     /// So many executions a second, by so many callers at once.
