@@ -115,16 +115,15 @@ pub(crate) struct Renewal {
 
 impl Lease {
     /// The lease that a claim won, which was known at `begun_at`, on the monotonic clock.
-    pub(crate) fn won(granted: Granted, won: Won, waited: bool, begun_at: Duration) -> Self {
+    pub(crate) fn won(granted: Granted, won: Won, record: Record, waited: bool, begun_at: Duration) -> Self {
         let how = match won.entry {
             Entry::Fresh => How::Fresh,
             Entry::Retried => How::Retried,
             Entry::TakenOver => How::TakenOver,
             Entry::Reentered => How::Reentered,
         };
-        let attempt = won.record.attempts;
-        let held = Held { fence: won.fence, record: won.record, in_doubt: None, since: won.at };
-        Self::held(granted, how, waited, attempt, held, begun_at)
+        let held = Held { fence: won.fence, record, in_doubt: None, since: won.at };
+        Self::held(granted, how, waited, held, begun_at)
     }
 
     /// A lease on nothing: the store was not there to grant one.
@@ -146,15 +145,17 @@ impl Lease {
             expires_at: Timestamp::NEVER,
         };
         let fence = Fence::new(1).expect("1 is not 0");
-        Self::held(granted, How::Unprotected, false, 1, Held { fence, record, in_doubt: None, since }, since)
+        Self::held(granted, How::Unprotected, false, Held { fence, record, in_doubt: None, since }, since)
     }
 
-    fn held(granted: Granted, how: How, waited: bool, attempt: u32, held: Held, begun_at: Duration) -> Self {
+    // Inlined, so that what it is made of is put where it stays.
+    #[inline]
+    fn held(granted: Granted, how: How, waited: bool, held: Held, begun_at: Duration) -> Self {
         let inner = Inner {
             granted,
             how,
             waited,
-            attempt,
+            attempt: held.record.attempts,
             begun_at,
             held: Mutex::new(held),
             renewing: tokio::sync::Mutex::default(),

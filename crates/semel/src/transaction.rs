@@ -166,7 +166,7 @@ for _delivery in 0..3 {
     /// It does not wait for a holder with a lease: a transaction should not be open for that long.
     pub async fn begin_in<X: Transaction>(self, transaction: &mut X) -> Result<BeginIn<'_, X>, Error> {
         let (key, call) = self.described()?;
-        let granted = self.granted_for(key.clone());
+        let granted = self.granted_for(&key);
         let clock = Arc::clone(&granted.once.driver.clock);
         let since = clock.monotonic();
         let scope = granted.scope.clone();

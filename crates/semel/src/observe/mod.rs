@@ -191,8 +191,8 @@ impl Observed {
         key: &'a Key,
         expected: Option<Fence>,
         record: &'a Record,
-    ) -> Request<'a, Swap> {
-        self.request(Operation::Swap, since, self.store.swap(key, expected, record))
+    ) -> Swapping<'a> {
+        Swapping(self.request(Operation::Swap, since, self.store.swap(key, expected, record)))
     }
 
     pub(crate) async fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
@@ -266,18 +266,60 @@ pub(crate) struct Request<'a, T> {
     reply: BoxFuture<'a, Result<T, StoreError>>,
 }
 
+impl<T> Request<'_, T> {
+    /// Counts the reply, and tells when it was there.
+    fn replied(&self, reply: &Result<T, StoreError>) -> Duration {
+        let replied_at = self.clock.monotonic();
+        count::requested(self.operation, replied_at.saturating_sub(self.since));
+        if let Err(error) = reply {
+            count::store_failed(self.operation, kind(error));
+            trace::store_failed(self.operation.as_str(), error);
+        }
+        replied_at
+    }
+}
+
 impl<T> Future for Request<'_, T> {
     type Output = (Result<T, StoreError>, Duration);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let reply = ready!(self.reply.as_mut().poll(context));
-        let replied_at = self.clock.monotonic();
-        count::requested(self.operation, replied_at.saturating_sub(self.since));
-        if let Err(error) = &reply {
-            count::store_failed(self.operation, kind(error));
-            trace::store_failed(self.operation.as_str(), error);
-        }
+        let replied_at = self.replied(&reply);
         Poll::Ready((reply, replied_at))
+    }
+}
+
+/// A swap that is watched, as [`Request`]. What is large in its reply is boxed at once: it is moved through many futures, and
+/// most swaps are won.
+pub(crate) struct Swapping<'a>(Request<'a, Swap>);
+
+/// What became of a swap, as [`Swap`].
+pub(crate) enum Swapped {
+    Won(Fence),
+    Lost(Option<Box<Stored>>),
+}
+
+impl From<Swapped> for Swap {
+    fn from(swapped: Swapped) -> Self {
+        match swapped {
+            Swapped::Won(fence) => Self::Won(fence),
+            Swapped::Lost(found) => Self::Lost(found.map(|it| *it)),
+        }
+    }
+}
+
+impl Future for Swapping<'_> {
+    type Output = (Result<Swapped, Box<StoreError>>, Duration);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(self.0.reply.as_mut().poll(context));
+        let replied_at = self.0.replied(&reply);
+        let swapped = match reply {
+            Ok(Swap::Won(fence)) => Ok(Swapped::Won(fence)),
+            Ok(Swap::Lost(found)) => Ok(Swapped::Lost(found.map(Box::new))),
+            Err(error) => Err(Box::new(error)),
+        };
+        Poll::Ready((swapped, replied_at))
     }
 }
 
