@@ -426,7 +426,7 @@ impl Call {
                 return Begin::Run(lease);
             }
             Claim::Replay { stored, now } => {
-                Begin::of_finished(described(self.key), *stored, now, waited, &self.once.driver.seal)
+                Begin::of_finished(described(self.key), stored, now, waited, &self.once.driver.seal)
             }
             Claim::Busy { until } => Begin::Busy { key: described(self.key), until },
             Claim::Mismatch => Begin::Mismatch { key: described(self.key) },

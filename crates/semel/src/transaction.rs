@@ -43,6 +43,7 @@ const SWAPS_MAX: usize = 8;
 /// What a caller may do in its transaction.
 #[must_use = "a claim in a transaction is to be completed, or rolled back"]
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is matched on at once, and most of them are run")]
 pub enum BeginIn<'a, X: Transaction> {
     /// Do the work in the transaction, then complete it, then commit.
     Run(InTransaction<'a, X>),
@@ -239,7 +240,7 @@ fn how(entry: Entry) -> How {
 
 impl<X: Transaction> BeginIn<'_, X> {
     fn of_finished(key: Key, stored: Stored, now: Timestamp, seal: &Seal) -> Self {
-        match crate::begin::Begin::of_finished(key, stored, now, false, seal) {
+        match crate::begin::Begin::of_finished(key, Box::new(stored), now, false, seal) {
             crate::begin::Begin::Replay(replay) => Self::Replay(replay),
             crate::begin::Begin::Failed(failure) => Self::Failed(failure),
             crate::begin::Begin::Run(_)

@@ -136,7 +136,6 @@ enum NotRun {
 }
 
 /// The lease to carry the request out under.
-#[expect(clippy::result_large_err, reason = "it is looked at at once, and goes no further")]
 fn lease_of(begin: Result<Begin, Refusal>) -> Result<Lease, NotRun> {
     match begin {
         Ok(Begin::Run(lease)) => Ok(lease),
