@@ -22,7 +22,7 @@ use crate::{
 use semel_core::{
     call::{self, Entry, Terms},
     fence::Fence,
-    key::{Identity, Key},
+    key::{Identity, IdentityHasher, Key},
     record::{OnLapse, Place, Record, State, Stored},
     sabotage,
     time::Timestamp,
@@ -30,6 +30,7 @@ use semel_core::{
 use std::{
     collections::HashSet,
     fmt,
+    hash::BuildHasherDefault,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -58,11 +59,11 @@ pub(crate) struct Inner {
     /// Made when somebody asks for it: most leases are finished before.
     cancellation: OnceLock<Cancellation>,
     /// The effects that were used in this attempt.
-    pub(crate) used: Mutex<HashSet<Identity>>,
+    pub(crate) used: Mutex<HashSet<Identity, BuildHasherDefault<IdentityHasher>>>,
     /// What was written in a user's transaction, which may not be committed yet: from then on nothing is renewed.
     pub(crate) in_transaction: Mutex<Option<Box<Record>>>,
     /// When the handler could begin, on the monotonic clock.
-    begun_at: Duration,
+    pub(crate) begun_at: Duration,
     is_finished: AtomicBool,
 }
 
