@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::{HandlerError, IsFatal},
     lease::{Granted, Lease},
-    observe::{Answer, Observed, Scope},
+    observe::{Answer, Scope},
     once::{self, Once},
     race::boxed,
 };
@@ -334,11 +334,11 @@ impl Call {
         let is_run = is_store && self.fails_open();
         let key = described(self.key.as_ref());
         if is_run {
-            Observed::answered(&scope, key, Answer::Run(How::Unprotected), false, took);
+            self.once.driver.store.answered(scope, key, Answer::Run(How::Unprotected), false, took);
             return Ok(Begin::Run(self.unprotected(call, scope)));
         }
         let answer = if is_store { Answer::Store } else { Answer::Contended };
-        Observed::answered(&scope, key, answer, false, took);
+        self.once.driver.store.answered(scope, key, answer, false, took);
         Err(error)
     }
 
@@ -416,22 +416,22 @@ impl Call {
     /// What came of a claim that took so long, and wrote this; counted.
     fn begun(self, claimed: Claimed, written: &mut Option<Record>, scope: Scope, took: Duration) -> Begin {
         let Claimed { claim, waited, at } = claimed;
+        let driver = &self.once.driver;
         let begin = match claim {
             Claim::Won(won) => {
                 let record = written.take().expect("what was won was written");
                 let lease = Lease::won(self.granted(scope), won, record, waited, at);
-                // The lease has the scope now: one that all calls share is not worth a clone.
-                let answer = Answer::Run(lease.how());
-                Observed::answered(&lease.inner.granted.scope, lease.key(), answer, waited, took);
+                let (store, answer) = (&lease.inner.granted.once.driver.store, Answer::Run(lease.how()));
+                store.answered(scope, lease.key(), answer, waited, took);
                 return Begin::Run(lease);
             }
             Claim::Replay { stored, now } => {
-                Begin::of_finished(described(self.key), stored, now, waited, &self.once.driver.seal)
+                Begin::of_finished(described(self.key), stored, now, waited, &driver.seal)
             }
             Claim::Busy { until } => Begin::Busy { key: described(self.key), until },
             Claim::Mismatch => Begin::Mismatch { key: described(self.key) },
         };
-        Observed::answered(&scope, begin.key(), begin.answer(), waited, took);
+        driver.store.answered(scope, begin.key(), begin.answer(), waited, took);
         begin
     }
 

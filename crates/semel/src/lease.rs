@@ -16,7 +16,7 @@ use crate::{
     driver::Won,
     error::{Error, ErrorKind},
     handler_error::IsFatal,
-    observe::{End, Observed, Scope},
+    observe::{End, Scope},
     once::Once,
 };
 use semel_core::{
@@ -235,7 +235,8 @@ impl Lease {
     fn ended(&self, end: End, since: Duration, at: Duration) {
         let worked = since.saturating_sub(self.inner.begun_at);
         let wrote = at.saturating_sub(since);
-        Observed::ended(&self.inner.granted.scope, self.key(), end, worked, wrote);
+        let granted = &self.inner.granted;
+        granted.once.driver.store.ended(granted.scope, &granted.key, end, worked, wrote);
     }
 
     /// Fires the cancellation, and counts the loss once.

@@ -21,7 +21,7 @@ use crate::{
     finish::told,
     handler_error::HandlerError,
     lease::{Granted, Lease},
-    observe::{Answer, End, Observed},
+    observe::{Answer, End},
     once::Once,
     seal::Seal,
 };
@@ -168,12 +168,13 @@ for _delivery in 0..3 {
     pub async fn begin_in<X: Transaction>(self, transaction: &mut X) -> Result<BeginIn<'_, X>, Error> {
         let (key, call) = self.described()?;
         let granted = self.granted_for(&key);
-        let clock = Arc::clone(&granted.once.driver.clock);
-        let since = clock.monotonic();
-        let scope = granted.scope.clone();
+        let driver = Arc::clone(&granted.once.driver);
+        let since = driver.clock.monotonic();
+        let scope = granted.scope;
         let begin = claim(transaction, granted, &call).await;
         let answer = begin.as_ref().map_or_else(answer_to, BeginIn::answer);
-        Observed::answered(&scope, &key, answer, false, clock.monotonic().saturating_sub(since));
+        let took = driver.clock.monotonic().saturating_sub(since);
+        driver.store.answered(scope, &key, answer, false, took);
         begin
     }
 }
@@ -311,9 +312,10 @@ impl<X: Transaction> InTransaction<'_, X> {
 
     fn ended(&mut self, end: End, since: Duration) {
         self.is_finished = true;
-        let wrote = self.granted.once.driver.clock.monotonic().saturating_sub(since);
+        let driver = &self.granted.once.driver;
+        let wrote = driver.clock.monotonic().saturating_sub(since);
         let worked = since.saturating_sub(self.begun_at);
-        Observed::ended(&self.granted.scope, &self.granted.key, end, worked, wrote);
+        driver.store.ended(self.granted.scope, &self.granted.key, end, worked, wrote);
     }
 }
 
