@@ -31,12 +31,16 @@ pub(super) struct Unfinished<T> {
 pub(super) struct Panicked;
 
 impl<T> Unfinished<T> {
-    pub(super) fn new(work: impl Future<Output = T> + Send + 'static) -> Self
+    /// The work that this begins.
+    pub(super) fn new<F>(begin: impl FnOnce() -> F) -> Self
     where
+        F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let work: BoxFuture<'static, T> = Box::pin(work);
-        Self { work: Some(work), runtime: None, go_on }
+        // The room is made first, and the work is put there as it is begun: it is large, and most of it is empty by then.
+        let room = Box::<F>::new_uninit();
+        let work = Box::write(room, begin());
+        Self { work: Some(Box::into_pin(work)), runtime: None, go_on }
     }
 }
 
