@@ -11,7 +11,7 @@ use semel_core::{BoxFuture, sabotage};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     task::{Context, Poll},
 };
 use tokio::{runtime::Handle, sync::Notify};
@@ -85,6 +85,8 @@ impl<T> Drop for Unfinished<T> {
 #[derive(Default)]
 pub(super) struct Works {
     count: AtomicUsize,
+    /// Whether somebody ever waited for the end: who ends tells nobody else.
+    is_awaited: AtomicBool,
     ended: Notify,
 }
 
@@ -98,11 +100,13 @@ impl Works {
 
     /// Resolves when none is.
     pub(super) async fn idle(&self) {
+        // Before the look, and there the count before the flag: one of both sees what the other wrote.
+        self.is_awaited.store(true, Ordering::SeqCst);
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());
             // Enlisted before the look, so that an end in between is not missed.
             ended.as_mut().enable();
-            if self.count.load(Ordering::Acquire) == 0 {
+            if self.count.load(Ordering::SeqCst) == 0 {
                 return;
             }
             ended.await;
@@ -115,7 +119,8 @@ pub(super) struct UnderWay<'a>(&'a Works);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let is_last = self.0.count.fetch_sub(1, Ordering::SeqCst) == 1;
+        if is_last && self.0.is_awaited.load(Ordering::SeqCst) {
             self.0.ended.notify_waiters();
         }
     }
