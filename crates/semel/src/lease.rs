@@ -62,7 +62,8 @@ pub(crate) struct Inner {
     pub(crate) used: Mutex<HashSet<Identity, BuildHasherDefault<IdentityHasher>>>,
     /// What was written in a user's transaction, which may not be committed yet: from then on nothing is renewed.
     pub(crate) in_transaction: Mutex<Option<Box<Record>>>,
-    /// When the handler could begin, on the monotonic clock.
+    /// When the lease began, on the monotonic clock, and when the handler could begin.
+    pub(crate) since: Duration,
     pub(crate) begun_at: Duration,
     is_finished: AtomicBool,
 }
@@ -157,6 +158,7 @@ impl Lease {
             how,
             waited,
             attempt: held.record.attempts,
+            since: held.since,
             begun_at,
             held: Mutex::new(held),
             renewing: tokio::sync::Mutex::default(),
