@@ -18,6 +18,7 @@ use crate::{
     handler_error::IsFatal,
     observe::{End, Scope},
     once::Once,
+    service::GivenBack,
 };
 use semel_core::{
     call::{self, Entry, Terms},
@@ -66,6 +67,8 @@ pub(crate) struct Inner {
     pub(crate) since: Duration,
     pub(crate) begun_at: Duration,
     is_finished: AtomicBool,
+    /// For who lends it.
+    pub(crate) given_back: GivenBack,
 }
 
 impl Inner {
@@ -166,6 +169,7 @@ impl Lease {
             used: Mutex::default(),
             in_transaction: Mutex::default(),
             is_finished: AtomicBool::new(false),
+            given_back: GivenBack::default(),
         };
         Self { inner: Arc::new(inner), is_lent: false }
     }
