@@ -276,9 +276,13 @@ impl Settings {
             _ => return boxed(self.end(lease, made.take().expect("it was made"), answered)).await,
         };
         match lease.complete_encoded(stored).await {
-            Ok(()) => {
-                made.expect("it was made").into_answer().map(|response| self.marked(response, answered))
-            }
+            Ok(()) => match made {
+                Some(Made::Kept { mut response, .. }) => {
+                    self.mark(&mut response, answered);
+                    Ok(response)
+                }
+                _ => unreachable!("what is stored was kept"),
+            },
             Err(error) => Ok(self.told_of(&error)),
         }
     }

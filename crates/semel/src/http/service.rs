@@ -211,20 +211,25 @@ where
         let Some(Step::Working { work, problems }) = step else {
             unreachable!("what was read is carried out")
         };
-        match Pin::new(work).poll(context) {
-            Poll::Ready(Ok(ended)) => Poll::Ready(ended),
-            Poll::Ready(Err(Panicked)) => Poll::Ready(Ok(Problem::INTERNAL.response(problems))),
-            Poll::Pending => Poll::Pending,
+        let mut polled = Poll::Pending;
+        if let Err(Panicked) = work.poll_into(context, &mut polled) {
+            polled = Poll::Ready(Ok(Problem::INTERNAL.response(problems)));
         }
+        polled
     }
 }
 
 impl Settings {
     /// Marks how a request was answered, if that was asked for.
-    pub(super) fn marked<R>(&self, mut response: Response<R>, answered: Answered) -> Response<R> {
+    pub(super) fn mark<R>(&self, response: &mut Response<R>, answered: Answered) {
         if self.marks_answers {
             response.extensions_mut().insert(answered);
         }
+    }
+
+    /// The response, marked.
+    pub(super) fn marked<R>(&self, mut response: Response<R>, answered: Answered) -> Response<R> {
+        self.mark(&mut response, answered);
         response
     }
 }

@@ -10,7 +10,6 @@
 use semel_core::{BoxFuture, sabotage};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     task::{Context, Poll},
 };
@@ -50,24 +49,21 @@ fn go_on<T: Send + 'static>(runtime: &Handle, work: BoxFuture<'static, T>) {
     });
 }
 
-impl<T> Future for Unfinished<T> {
-    type Output = Result<T, Panicked>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+impl<T> Unfinished<T> {
+    /// Polls it. What comes of it is put where it is wanted at once: it is large.
+    pub(super) fn poll_into(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: &mut Poll<T>,
+    ) -> Result<(), Panicked> {
         let work = self.work.as_mut().expect("it is not polled after its end");
-        // Put here at once: it is large, and what is caught is moved once more.
-        let mut output = None;
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            if let Poll::Ready(it) = work.as_mut().poll(context) {
-                output = Some(it);
-            }
-        }));
-        if polled.is_ok() && output.is_none() {
+        let caught = catch_unwind(AssertUnwindSafe(|| *polled = work.as_mut().poll(context)));
+        if caught.is_ok() && polled.is_pending() {
             self.runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
-            return Poll::Pending;
+            return Ok(());
         }
         self.work = None;
-        Poll::Ready(output.ok_or(Panicked))
+        caught.map_err(|_| Panicked)
     }
 }
 
