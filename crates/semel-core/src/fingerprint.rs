@@ -21,7 +21,7 @@ mod strings;
 
 pub use json::{JSON_DEPTH_MAX, NotJson};
 
-use crate::hex::Hex;
+use crate::{hex::Hex, scratch::with_bytes};
 use sha2::{Digest, Sha256};
 use std::{fmt, num::NonZeroU8};
 
@@ -37,11 +37,6 @@ enum Domain {
     Json = 2,
     Parts = 3,
     PartsAndJson = 4,
-}
-
-/// A buffer for so many bytes and a JSON text after them, with room to put the members of a small object in order.
-fn room_for(length: usize, text: &[u8]) -> Vec<u8> {
-    Vec::with_capacity(length + json_room(text))
 }
 
 /// How much room the canonical form of a JSON text takes in the buffer that it is made in: none if the text is large, because
@@ -91,7 +86,10 @@ impl Fingerprint {
 
     /// Of a JSON text, whatever the order of its members and the space between its tokens.
     pub fn of_json(text: &[u8]) -> Result<Self, NotJson> {
-        Self::of_canonical(Domain::Json, &mut room_for(0, text), text)
+        with_bytes(|room| {
+            room.reserve(json_room(text));
+            Self::of_canonical(Domain::Json, room, text)
+        })
     }
 
     fn hashed(domain: Domain, canonical: &[u8]) -> Self {
@@ -104,11 +102,13 @@ impl Fingerprint {
     /// The caller sees to it that they do not run into each other: by lengths in front of them, for instance.
     pub fn of_parts(parts: &[&[u8]], json: Option<&[u8]>) -> Result<Self, NotJson> {
         if let Some(text) = json {
-            let mut head = room_for(parts.iter().map(|it| it.len()).sum(), text);
-            for part in parts {
-                head.extend_from_slice(part);
-            }
-            return Self::of_canonical(Domain::PartsAndJson, &mut head, text);
+            return with_bytes(|head| {
+                head.reserve(parts.iter().map(|it| it.len()).sum::<usize>() + json_room(text));
+                for part in parts {
+                    head.extend_from_slice(part);
+                }
+                Self::of_canonical(Domain::PartsAndJson, head, text)
+            });
         }
         let mut hash = Sha256::new().chain_update([Domain::Parts as u8]);
         for part in parts {

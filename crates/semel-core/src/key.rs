@@ -15,7 +15,7 @@ mod parts;
 
 pub use by_identity::{ByIdentity, IdentityHasher};
 
-use crate::{hex::Hex, sabotage::is_on, scan::is_printable};
+use crate::{hex::Hex, sabotage::is_on, scan::is_printable, scratch::with_bytes};
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
@@ -201,12 +201,13 @@ impl Key {
         scope: impl ExactSizeIterator<Item = PartRef<'a>> + Clone,
         id: impl ExactSizeIterator<Item = PartRef<'a>> + Clone,
     ) -> Result<Self, KeyError> {
-        let mut preimage = Vec::with_capacity(128);
-        preimage.push(PREIMAGE_VERSION);
-        append_list(&mut preimage, scope, Field::Scope, SCOPE_BYTES_MAX)?;
-        let id_start = preimage.len();
-        append_list(&mut preimage, id, Field::Id, ID_BYTES_MAX)?;
-        Ok(Self::hashed(&preimage, id_start, preimage.len()))
+        with_bytes(|preimage| {
+            preimage.push(PREIMAGE_VERSION);
+            append_list(preimage, scope, Field::Scope, SCOPE_BYTES_MAX)?;
+            let id_start = preimage.len();
+            append_list(preimage, id, Field::Id, ID_BYTES_MAX)?;
+            Ok(Self::hashed(preimage, id_start, preimage.len()))
+        })
     }
 
     /// The key of an effect below this one. An effect of an effect stands below that.

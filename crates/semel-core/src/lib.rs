@@ -19,6 +19,7 @@ pub mod record;
 pub mod retry;
 pub mod sabotage;
 pub mod scan;
+pub mod scratch;
 pub mod store;
 pub mod time;
 pub mod wire;

@@ -10,7 +10,7 @@ use crate::{
 use semel_core::{
     fence::Fence,
     key::Key,
-    record::{Body, NotKept, Reason, Record, State, Stored},
+    record::{Body, NotKept, Reason, State, Stored},
     time::Timestamp,
 };
 use serde::de::DeserializeOwned;
@@ -41,7 +41,13 @@ pub enum Begin {
 }
 
 impl Begin {
-    pub(crate) fn of_finished(key: Key, stored: Stored, now: Timestamp, waited: bool, seal: &Seal) -> Self {
+    pub(crate) fn of_finished(
+        key: Key,
+        stored: Box<Stored>,
+        now: Timestamp,
+        waited: bool,
+        seal: &Seal,
+    ) -> Self {
         match stored.record.state {
             State::Completed(_) => Self::Replay(Replay::new(key, stored, now, waited, seal)),
             State::Failed { reason, error } => {
@@ -115,8 +121,8 @@ pub struct Outcome<T> {
 #[derive(Clone, Debug)]
 pub struct Replay {
     key: Key,
-    fence: Fence,
-    record: Record,
+    /// Boxed: a record is large, and what a caller may do is moved from each future to the next.
+    stored: Box<Stored>,
     /// When it was found.
     now: Timestamp,
     waited: bool,
@@ -126,8 +132,14 @@ pub struct Replay {
 
 impl Replay {
     /// Of a completed record.
-    pub(crate) fn new(key: Key, stored: Stored, now: Timestamp, waited: bool, seal: &Seal) -> Self {
-        Self { key, fence: stored.fence, record: stored.record, now, waited, seal: seal.clone() }
+    pub(crate) fn new(
+        key: Key,
+        stored: impl Into<Box<Stored>>,
+        now: Timestamp,
+        waited: bool,
+        seal: &Seal,
+    ) -> Self {
+        Self { key, stored: stored.into(), now, waited, seal: seal.clone() }
     }
 
     /// The typed result.
@@ -159,7 +171,7 @@ impl Replay {
 
     #[cfg(feature = "http")]
     fn take_kept(&mut self) -> Vec<u8> {
-        match &mut self.record.state {
+        match &mut self.stored.record.state {
             State::Completed(Body::Kept { bytes, .. }) => std::mem::take(bytes),
             _ => unreachable!("what was borrowed is there"),
         }
@@ -168,12 +180,12 @@ impl Replay {
     /// Whether an operator said that it took effect, and gave no result: [`Replay::value`] makes `null` of that.
     #[cfg(feature = "lambda")]
     pub(crate) fn is_resolved(&self) -> bool {
-        matches!(&self.record.state, State::Completed(Body::NotKept { cause: NotKept::Resolved, .. }))
+        matches!(&self.stored.record.state, State::Completed(Body::NotKept { cause: NotKept::Resolved, .. }))
     }
 
     /// The encoded result; none if an operator said that it took effect, and nobody had the result.
     fn body(&self) -> Result<Option<Cow<'_, [u8]>>, Error> {
-        let State::Completed(body) = &self.record.state else {
+        let State::Completed(body) = &self.stored.record.state else {
             unreachable!("a replay is of a completed call")
         };
         match body {
@@ -210,17 +222,17 @@ impl Replay {
 
     /// Of the stored record.
     pub fn fence(&self) -> Fence {
-        self.fence
+        self.stored.fence
     }
 
     /// How many attempts the call took.
     pub fn attempts(&self) -> u32 {
-        self.record.attempts
+        self.stored.record.attempts
     }
 
     /// How long after the first claim this duplicate came.
     pub fn age(&self) -> Duration {
-        self.now.since(self.record.created_at)
+        self.now.since(self.stored.record.created_at)
     }
 
     /// Whether the caller waited for another holder to finish it.

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     handler_error::{HandlerError, IsFatal},
     lease::{Granted, Lease},
-    observe::{Answer, Observed, Scope},
+    observe::{Answer, Scope},
     once::{self, Once},
     race::boxed,
 };
@@ -23,12 +23,12 @@ use semel_core::{
     call::{self, Decision, Terms},
     fingerprint::Fingerprint,
     key::{Key, KeyError},
-    record::{Holder, OnLapse, Place, Stored},
+    record::{Holder, OnLapse, Place, Record, Stored},
     sabotage,
     time::Timestamp,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{error::Error as StdError, sync::Arc, time::Duration};
+use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 /// What a call does that another holder runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -306,16 +306,17 @@ impl Call {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
     pub fn begin(self) -> impl Future<Output = Result<Begin, Error>> + Send {
         async move {
-            let (key, call) = self.described()?;
+            let (key, call) = self.facts()?;
             let driver = &self.once.driver;
-            let scope = driver.store.scope(&key);
+            let scope = driver.store.scope(key);
             let (now, since) = driver.clock.both();
-            match self.claim(&key, &call, (now, since)).await {
+            let mut written = None;
+            match self.claim(key, &call, (now, since), &mut written).await {
                 Ok(claimed) => {
                     let took = claimed.at.saturating_sub(since);
-                    Ok(self.begun(key, claimed, scope, took))
+                    Ok(self.begun(claimed, &mut written, scope, took))
                 }
-                Err(error) => self.not_begun(key, &call, error, &scope, since),
+                Err(error) => self.not_begun(&call, error, scope, since),
             }
         }
     }
@@ -323,20 +324,21 @@ impl Call {
     /// Refuses the call, or runs it unprotected if that was asked for.
     fn not_begun(
         self,
-        key: Key,
         call: &call::Call,
         error: Error,
-        scope: &Scope,
+        scope: Scope,
         since: Duration,
     ) -> Result<Begin, Error> {
         let took = self.once.driver.clock.monotonic().saturating_sub(since);
         let is_store = error.kind() == ErrorKind::Store;
-        if is_store && self.fails_open() {
-            Observed::answered(scope, &key, Answer::Run(How::Unprotected), false, took);
-            return Ok(Begin::Run(self.unprotected(key, call, scope.clone())));
+        let is_run = is_store && self.fails_open();
+        let key = described(self.key.as_ref());
+        if is_run {
+            self.once.driver.store.answered(scope, key, Answer::Run(How::Unprotected), false, took);
+            return Ok(Begin::Run(self.unprotected(call, scope)));
         }
         let answer = if is_store { Answer::Store } else { Answer::Contended };
-        Observed::answered(scope, &key, answer, false, took);
+        self.once.driver.store.answered(scope, key, answer, false, took);
         Err(error)
     }
 
@@ -347,14 +349,15 @@ impl Call {
         key: &'a Key,
         call: &'a call::Call,
         at: (Timestamp, Duration),
+        written: &'a mut Option<Record>,
     ) -> impl Future<Output = Result<Claimed, Error>> + Send + use<'a> {
         async move {
             let driver = &self.once.driver;
-            let (claim, at) = driver.claim(key, call, &self.terms, at).await?;
+            let (claim, at) = driver.claim(key, call, &self.terms, at, written).await?;
             let (Claim::Busy { until }, OnBusy::Wait { max }) = (&claim, self.on_busy) else {
                 return Ok(Claimed { claim, waited: false, at });
             };
-            let claim = boxed(self.wait(key, call, *until, at + max)).await?;
+            let claim = boxed(self.wait(key, call, *until, at + max, written)).await?;
             Ok(Claimed { claim, waited: true, at: driver.clock.monotonic() })
         }
     }
@@ -365,6 +368,7 @@ impl Call {
         call: &call::Call,
         mut busy_until: Timestamp,
         give_up_at: Duration,
+        written: &mut Option<Record>,
     ) -> Result<Claim, Error> {
         let driver = &self.once.driver;
         let Some(mut waiter) = driver.waits.join(key) else { return Ok(Claim::Busy { until: busy_until }) };
@@ -376,7 +380,8 @@ impl Call {
         loop {
             let news = waiter.news(&*driver.clock, give_up_at, look, is_busy).await?;
             let Some(found) = news else { return Ok(Claim::Busy { until: busy_until }) };
-            match driver.claim_over(key, call, &self.terms, driver.clock.monotonic(), found).await? {
+            let (found, since) = (found.map(Box::new), driver.clock.monotonic());
+            match driver.claim_over(key, call, &self.terms, since, found, written).await? {
                 (Claim::Busy { until }, _) => busy_until = until,
                 (claim, _) => return Ok(claim),
             }
@@ -408,42 +413,46 @@ where
 }
 
 impl Call {
-    /// What came of a claim that took so long; counted.
-    fn begun(self, key: Key, claimed: Claimed, scope: Scope, took: Duration) -> Begin {
+    /// What came of a claim that took so long, and wrote this; counted.
+    fn begun(self, claimed: Claimed, written: &mut Option<Record>, scope: Scope, took: Duration) -> Begin {
         let Claimed { claim, waited, at } = claimed;
+        let driver = &self.once.driver;
         let begin = match claim {
             Claim::Won(won) => {
-                let lease = Lease::won(self.granted(key, scope), won, waited, at);
-                // The lease has the scope now: one that all calls share is not worth a clone.
-                let answer = Answer::Run(lease.how());
-                Observed::answered(&lease.inner.granted.scope, lease.key(), answer, waited, took);
+                let record = written.take().expect("what was won was written");
+                let lease = Lease::won(self.granted(scope), won, record, waited, at);
+                let (store, answer) = (&lease.inner.granted.once.driver.store, Answer::Run(lease.how()));
+                store.answered(scope, lease.key(), answer, waited, took);
                 return Begin::Run(lease);
             }
             Claim::Replay { stored, now } => {
-                Begin::of_finished(key, stored, now, waited, &self.once.driver.seal)
+                Begin::of_finished(described(self.key), stored, now, waited, &driver.seal)
             }
-            Claim::Busy { until } => Begin::Busy { key, until },
-            Claim::Mismatch => Begin::Mismatch { key },
+            Claim::Busy { until } => Begin::Busy { key: described(self.key), until },
+            Claim::Mismatch => Begin::Mismatch { key: described(self.key) },
         };
-        Observed::answered(&scope, begin.key(), begin.answer(), waited, took);
+        driver.store.answered(scope, begin.key(), begin.answer(), waited, took);
         begin
     }
 
     /// What was described, if it is a call.
     pub(crate) fn described(&self) -> Result<(Key, call::Call), Error> {
-        let key = self.key.clone().map_err(Error::bad_key)?;
-        let fingerprint = self
-            .fingerprint
-            .clone()
-            .map_err(|detail| Error::new(ErrorKind::InvalidPayload, key.clone()).with_detail(detail))?;
+        self.facts().map(|(key, call)| (key.clone(), call))
+    }
+
+    fn facts(&self) -> Result<(&Key, call::Call), Error> {
+        let key = self.key.as_ref().map_err(|error| Error::bad_key(*error))?;
+        let invalid =
+            |detail: &String| Error::new(ErrorKind::InvalidPayload, key.clone()).with_detail(detail.as_str());
+        let fingerprint = *self.fingerprint.as_ref().map_err(invalid)?;
         let holder = self.holder.unwrap_or_else(crate::nonce::holder);
         Ok((key, call::Call { fingerprint, holder, place: self.place, on_lapse: self.on_lapse }))
     }
 
     /// On what terms it is run in a transaction.
-    pub(crate) fn granted_for(self, key: Key) -> Granted {
-        let scope = self.once.driver.store.scope(&key);
-        self.granted(key, scope)
+    pub(crate) fn granted_for(self, key: &Key) -> Granted {
+        let scope = self.once.driver.store.scope(key);
+        self.granted(scope)
     }
 
     fn fails_open(&self) -> bool {
@@ -453,19 +462,19 @@ impl Call {
     /// A lease on nothing, for whoever asked by name to run without a key: no store is asked.
     #[cfg(feature = "lambda")]
     pub(crate) fn begin_unprotected(self) -> Result<Lease, Error> {
-        let (key, call) = self.described()?;
-        let scope = self.once.driver.store.scope(&key);
-        Ok(self.unprotected(key, &call, scope))
+        let (key, call) = self.facts()?;
+        let scope = self.once.driver.store.scope(key);
+        Ok(self.unprotected(&call, scope))
     }
 
-    fn unprotected(self, key: Key, call: &call::Call, scope: Scope) -> Lease {
-        Lease::unprotected(self.granted(key, scope), call)
+    fn unprotected(self, call: &call::Call, scope: Scope) -> Lease {
+        Lease::unprotected(self.granted(scope), call)
     }
 
-    fn granted(self, key: Key, scope: Scope) -> Granted {
+    fn granted(self, scope: Scope) -> Granted {
         Granted {
             once: self.once,
-            key,
+            key: described(self.key),
             terms: self.terms,
             is_fatal: self.is_fatal,
             body_bytes_max: self.body_bytes_max,
@@ -473,4 +482,9 @@ impl Call {
             scope,
         }
     }
+}
+
+/// The key of a call that was described.
+fn described<K, E: fmt::Debug>(key: Result<K, E>) -> K {
+    key.expect("a call with a bad key is not begun")
 }

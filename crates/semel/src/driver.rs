@@ -14,7 +14,7 @@
 
 use crate::{
     error::{Error, ErrorKind},
-    observe::{Observed, Request},
+    observe::{Observed, Swapped, Swapping},
     once::Defaults,
     race::{Within, boxed, within},
     seal::Seal,
@@ -59,10 +59,10 @@ pub(crate) struct Driver {
 
 /// What became of a claim.
 pub(crate) enum Claim {
-    /// It was won.
+    /// It was won: what was written is where its caller wanted it.
     Won(Won),
     /// The call is finished; found at this moment.
-    Replay { stored: Stored, now: Timestamp },
+    Replay { stored: Box<Stored>, now: Timestamp },
     /// Another holder has it.
     Busy { until: Timestamp },
     /// It was made with another payload.
@@ -70,9 +70,9 @@ pub(crate) enum Claim {
 }
 
 /// A claim that was won.
+#[derive(Clone, Copy)]
 pub(crate) struct Won {
     pub(crate) fence: Fence,
-    pub(crate) record: Record,
     pub(crate) entry: Entry,
     /// When the lease began, on the monotonic clock: before the claim was sent.
     pub(crate) at: Duration,
@@ -101,7 +101,8 @@ pub(crate) enum Written {
 
 impl Driver {
     /// Claims the key for this call at this moment, told by both clocks. Also tells when the answer was there: to read a
-    /// clock takes longer than most of what is done in between.
+    /// clock takes longer than most of what is done in between. What is written stays in `written`: a record is large, and
+    /// would be moved from each future to the next.
     // What happens rarely is boxed.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
     pub(crate) fn claim<'a>(
@@ -110,29 +111,31 @@ impl Driver {
         call: &'a Call,
         terms: &'a Terms,
         (now, since): (Timestamp, Duration),
+        written: &'a mut Option<Record>,
     ) -> impl Future<Output = Result<(Claim, Duration), Error>> + Send + use<'a> {
         async move {
             let Decision::Run { expected, record, entry } = call::begin(now, None, call, terms) else {
                 unreachable!("where nothing was found, the call is run")
             };
-            let (swapped, at) = self.swap(key, expected, &record, since, since + terms.lease / 3).await;
+            let record = written.insert(record);
+            let (swapped, at) = self.swap(key, expected, record, since, since + terms.lease / 3).await;
             // Nothing of this is kept while it goes on elsewhere.
             let going_on = match swapped {
-                Ok(Swap::Won(fence)) => {
-                    return Ok((Claim::Won(Won { fence, record, entry, at: since }), at));
+                Ok(Swapped::Won(fence)) => {
+                    return Ok((Claim::Won(Won { fence, entry, at: since }), at));
                 }
-                Ok(Swap::Lost(found)) => {
+                Ok(Swapped::Lost(found)) => {
                     let now = self.clock.now();
-                    match call::begin(now, found.as_ref(), call, terms) {
+                    match call::begin(now, found.as_deref(), call, terms) {
                         Decision::Replay(_) => return Ok((replayed(found, now), at)),
                         Decision::Busy { until } => return Ok((Claim::Busy { until }, at)),
                         Decision::Mismatch => return Ok((Claim::Mismatch, at)),
                         Decision::Run { .. } | Decision::Report { .. } => {
-                            boxed(self.claim_over(key, call, terms, at, found))
+                            boxed(self.claim_over(key, call, terms, at, found, written))
                         }
                     }
                 }
-                Err(error) => return Err(Error::store(Some(key.clone()), error)),
+                Err(error) => return Err(Error::store(Some(key.clone()), *error)),
             };
             going_on.await
         }
@@ -145,28 +148,31 @@ impl Driver {
         call: &Call,
         terms: &Terms,
         since: Duration,
-        mut found: Option<Stored>,
+        mut found: Option<Box<Stored>>,
+        written: &mut Option<Record>,
     ) -> Result<(Claim, Duration), Error> {
         let until = since + terms.lease / 3;
         let mut at = since;
         for _ in 1..SWAPS_MAX {
             let now = self.clock.now();
-            let (expected, record, entry) = match call::begin(now, found.as_ref(), call, terms) {
+            let (expected, record, entry) = match call::begin(now, found.as_deref(), call, terms) {
                 Decision::Run { expected, record, entry } => (expected, record, Some(entry)),
                 Decision::Report { expected, record } => (Some(expected), record, None),
                 Decision::Replay(_) => return Ok((replayed(found, now), at)),
                 Decision::Busy { until } => return Ok((Claim::Busy { until }, at)),
                 Decision::Mismatch => return Ok((Claim::Mismatch, at)),
             };
-            let (swapped, replied_at) = self.swap(key, expected, &record, at, until).await;
-            match (swapped.map_err(|error| Error::store(Some(key.clone()), error))?, entry) {
-                (Swap::Won(fence), Some(entry)) => {
-                    return Ok((Claim::Won(Won { fence, record, entry, at }), replied_at));
+            let record = written.insert(record);
+            let (swapped, replied_at) = self.swap(key, expected, record, at, until).await;
+            match (swapped.map_err(|error| Error::store(Some(key.clone()), *error))?, entry) {
+                (Swapped::Won(fence), Some(entry)) => {
+                    return Ok((Claim::Won(Won { fence, entry, at }), replied_at));
                 }
-                (Swap::Won(fence), None) => {
-                    return Ok((Claim::Replay { stored: Stored { fence, record }, now }, replied_at));
+                (Swapped::Won(fence), None) => {
+                    let stored = Box::new(Stored { fence, record: record.clone() });
+                    return Ok((Claim::Replay { stored, now }, replied_at));
                 }
-                (Swap::Lost(current), _) => (found, at) = (current, replied_at),
+                (Swapped::Lost(current), _) => (found, at) = (current, replied_at),
             }
         }
         Err(Error::new(ErrorKind::Contended, key.clone()))
@@ -181,7 +187,7 @@ impl Driver {
         until: Duration,
     ) -> Result<Swap, Error> {
         let (swapped, _) = self.swap(key, expected, record, self.clock.monotonic(), until).await;
-        swapped.map_err(|error| Error::store(Some(key.clone()), error))
+        swapped.map(Swap::from).map_err(|error| Error::store(Some(key.clone()), *error))
     }
 
     /// Swaps, again where the reply was lost: a stored record equal to ours is ours. Also tells when the reply was there.
@@ -193,7 +199,7 @@ impl Driver {
         record: &'a Record,
         mut at: Duration,
         until: Duration,
-    ) -> impl Future<Output = (Result<Swap, StoreError>, Duration)> + Send + use<'a> {
+    ) -> impl Future<Output = (Result<Swapped, Box<StoreError>>, Duration)> + Send + use<'a> {
         async move {
             let mut sends = 0;
             loop {
@@ -201,8 +207,8 @@ impl Driver {
                 let (result, replied_at) = self.send(key, expected, record, at, until).await;
                 at = replied_at;
                 match result {
-                    Ok(Swap::Lost(Some(it))) if is_own(&it.record, record) => {
-                        return (Ok(Swap::Won(it.fence)), at);
+                    Ok(Swapped::Lost(Some(it))) if is_own(&it.record, record) => {
+                        return (Ok(Swapped::Won(it.fence)), at);
                     }
                     Err(error) if error.is_transient() && sends < SENDS_MAX && at < until => {}
                     result => return (result, at),
@@ -239,7 +245,7 @@ impl Driver {
         async move {
             let sent = self.send(write.key, write.expected, write.record, at, write.until).await;
             let going_on = match sent {
-                (Ok(Swap::Won(fence)), at) => return (Written::Won(fence), at),
+                (Ok(Swapped::Won(fence)), at) => return (Written::Won(fence), at),
                 (result, at) => boxed(self.write_on(result, at, write)),
             };
             going_on.await
@@ -249,7 +255,7 @@ impl Driver {
     /// Goes on with a write that was not simply won.
     async fn write_on(
         &self,
-        mut result: Result<Swap, StoreError>,
+        mut result: Result<Swapped, Box<StoreError>>,
         mut at: Duration,
         write: Write<'_>,
     ) -> (Written, Duration) {
@@ -259,14 +265,16 @@ impl Driver {
         loop {
             let sent = bare.as_ref().unwrap_or(record);
             match result {
-                Ok(Swap::Won(fence)) => return (Written::Won(fence), at),
-                Ok(Swap::Lost(Some(it))) if is_own(&it.record, sent) => return (Written::Won(it.fence), at),
-                Ok(Swap::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
-                Ok(Swap::Lost(_)) => return (Written::Superseded, at),
+                Ok(Swapped::Won(fence)) => return (Written::Won(fence), at),
+                Ok(Swapped::Lost(Some(it))) if is_own(&it.record, sent) => {
+                    return (Written::Won(it.fence), at);
+                }
+                Ok(Swapped::Lost(Some(it))) if in_doubt == Some(&it.record) => expected = Some(it.fence),
+                Ok(Swapped::Lost(_)) => return (Written::Superseded, at),
                 Err(error) if is_left_out(&error, until.saturating_sub(at)) && has_body(sent) => {
                     bare = Some(without_body(sent));
                 }
-                Err(error) if is_pointless(&error, at, until) => return (Written::Unconfirmed(error), at),
+                Err(error) if is_pointless(&error, at, until) => return (Written::Unconfirmed(*error), at),
                 Err(_) => {
                     self.clock.sleep(pause.min(until.saturating_sub(at))).await;
                     pause = (pause * 2).min(PAUSE_MAX);
@@ -297,20 +305,20 @@ impl Driver {
 /// A swap that was sent. Gives the reply, and when it was there.
 struct Sending<'a> {
     clock: &'a dyn Clock,
-    swap: Within<'a, Request<'a, Swap>>,
+    swap: Within<'a, Swapping<'a>>,
 }
 
 impl Future for Sending<'_> {
-    type Output = (Result<Swap, StoreError>, Duration);
+    type Output = (Result<Swapped, Box<StoreError>>, Duration);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let replied = ready!(Pin::new(&mut self.swap).poll(context));
-        Poll::Ready(replied.unwrap_or_else(|| (Err(silent()), self.clock.monotonic())))
+        Poll::Ready(replied.unwrap_or_else(|| (Err(Box::new(silent())), self.clock.monotonic())))
     }
 }
 
 /// What was found is what came of the call.
-fn replayed(found: Option<Stored>, now: Timestamp) -> Claim {
+fn replayed(found: Option<Box<Stored>>, now: Timestamp) -> Claim {
     Claim::Replay { stored: found.expect("what is replayed was found"), now }
 }
 

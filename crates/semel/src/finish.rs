@@ -17,7 +17,7 @@ use crate::{
     observe::End,
 };
 use semel_core::{
-    call,
+    call::{self, Terms},
     key::Key,
     record::{Body, Reason, Record, State, Stored},
     sabotage,
@@ -57,12 +57,9 @@ impl Lease {
         body: Body,
     ) -> impl Future<Output = Result<(), Error>> + Send {
         let is_rerun = sabotage::is_on("oversized_result_reruns") && matches!(body, Body::NotKept { .. });
-        let record = if is_rerun {
-            call::release(now, &self.state().record, None)
-        } else {
-            call::complete(now, &self.state().record, body, &self.inner.granted.terms)
-        };
-        self.finish(record, since)
+        self.finish(since, move |held, terms| {
+            if is_rerun { call::release(now, held, None) } else { call::complete(now, held, body, terms) }
+        })
     }
 
     /// The call failed for good: duplicates get this error.
@@ -78,8 +75,7 @@ impl Lease {
     async fn fail_for(self, reason: Reason, error: String) -> Result<(), Error> {
         let said = self.said(error);
         let (now, since) = self.both();
-        let record = call::fail(now, &self.state().record, reason, said, &self.inner.granted.terms);
-        self.finish(record, since).await
+        self.finish(since, move |held, terms| call::fail(now, held, reason, said, terms)).await
     }
 
     /// The attempt ended without an effect: the call may be run again.
@@ -90,8 +86,7 @@ impl Lease {
     async fn release_for(self, error: String) -> Result<(), Error> {
         let said = self.said(error);
         let (now, since) = self.both();
-        let record = call::release(now, &self.state().record, Some(said));
-        self.finish(record, since).await
+        self.finish(since, move |held, _| call::release(now, held, Some(said))).await
     }
 
     /// Writes what a handler's error means, and gives the error that its caller sees.
@@ -130,19 +125,26 @@ impl Lease {
         self.inner.granted.once.driver.clock.both()
     }
 
-    /// Writes the outcome, which was ready at `since`, on the monotonic clock.
-    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for its arguments twice")]
-    fn finish(mut self, record: Record, since: Duration) -> impl Future<Output = Result<(), Error>> + Send {
+    /// Writes the outcome, which was ready at `since`, on the monotonic clock: the record that follows on the one it holds.
+    fn finish<F>(
+        mut self,
+        since: Duration,
+        follow: F,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<F>
+    where
+        F: FnOnce(&Record, &Terms) -> Record,
+    {
+        let (record, fence, lease_since, in_doubt) = {
+            let mut held = self.state();
+            let record = follow(&held.record, &self.inner.granted.terms);
+            (record, held.fence, held.since, held.in_doubt.take())
+        };
         async move {
             let driver = &self.inner.granted.once.driver;
             if !self.is_protected() {
                 self.finished_at(end_of(&record), since, since);
                 return Ok(());
             }
-            let (fence, lease_since, in_doubt) = {
-                let mut held = self.state();
-                (held.fence, held.since, held.in_doubt.take())
-            };
             let write = Write {
                 key: self.key(),
                 expected: Some(fence),

@@ -10,7 +10,8 @@
 //!    end: a successor would have to wait for longer than it needs, and no answer would be lost by stopping.
 //! 5. Once an outcome was written in a transaction, nothing is renewed: the transaction may have the record locked, and
 //!    its commit supersedes nobody. It has what is left of the lease.
-//! 6. It runs in the task of the work itself. Work that is done when it is first polled costs no timer.
+//! 6. It runs in the task of the work itself. Work that is done when it is first polled costs no timer. Work that is begun as
+//!    soon as the lease was won is first judged by the moment when that was known.
 //!
 //! It does not end the call: dropped work is a crash, and the next holder takes over.
 
@@ -35,6 +36,8 @@ pin_project! {
         // Gone when it is done, or the lease is lost.
         #[pin]
         work: Option<F>,
+        // Whether the lease was just won: for the first look.
+        is_fresh: bool,
         // Armed when the work was first seen to wait.
         beat: Option<BoxFuture<'a, Error>>,
         // What the work is polled and dropped in.
@@ -58,7 +61,7 @@ impl<F: Future> Future for Hold<'_, F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let _entered = this.span.enter();
-        let polled = match this.lease.check(this.beat.as_mut(), cx) {
+        let polled = match this.lease.check(std::mem::take(this.is_fresh), this.beat.as_mut(), cx) {
             Some(lost) => Poll::Ready(Err(lost)),
             None => this.work.as_mut().as_pin_mut().expect("it is not polled after its end").poll(cx).map(Ok),
         };
@@ -93,23 +96,29 @@ impl Lease {
     /// ```
     // Not an `async fn`: that would have room for the work twice.
     pub fn hold<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output, Error>> + use<'_, F> {
-        Hold { lease: self, work: Some(work), beat: None, span: CallSpan::none() }
+        Hold { lease: self, work: Some(work), is_fresh: false, beat: None, span: CallSpan::none() }
     }
 
-    /// As [`Lease::hold`], in the span of the call.
+    /// As [`Lease::hold`], in the span of the call, for those who hold it as soon as they have it.
     pub(crate) fn hold_in_span<F: Future>(
         &self,
         work: F,
     ) -> impl Future<Output = Result<F::Output, Error>> + use<'_, F> {
-        Hold { lease: self, work: Some(work), beat: None, span: CallSpan::of(self) }
+        Hold { lease: self, work: Some(work), is_fresh: true, beat: None, span: CallSpan::of(self) }
     }
 
     /// Whether the lease is lost, before the work may go on.
-    fn check(&self, beat: Option<&mut BoxFuture<'_, Error>>, cx: &mut Context<'_>) -> Option<Error> {
+    fn check(
+        &self,
+        is_fresh: bool,
+        beat: Option<&mut BoxFuture<'_, Error>>,
+        cx: &mut Context<'_>,
+    ) -> Option<Error> {
         if let Some(Poll::Ready(lost)) = beat.map(|it| it.as_mut().poll(cx)) {
             return Some(lost);
         }
-        self.is_over().then(|| self.lapsed())
+        let is_over = if is_fresh { self.was_over() } else { self.is_over() };
+        is_over.then(|| self.lapsed())
     }
 
     /// Renews until the lease is lost, and says how.
@@ -188,13 +197,24 @@ impl Lease {
 
     /// When the holder stops if it was not renewed.
     fn stop_at(&self, held: &Held) -> Duration {
+        self.stop_after(held.since)
+    }
+
+    fn stop_after(&self, since: Duration) -> Duration {
         let Granted { terms, has_deadline, .. } = &self.inner.granted;
-        held.since + if *has_deadline { terms.lease } else { terms.lease * 4 / 5 }
+        since + if *has_deadline { terms.lease } else { terms.lease * 4 / 5 }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.is_protected() && !sabotage::is_on("paused_holder_goes_on")
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        let held = self.state();
-        let is_watched = self.is_protected() && !sabotage::is_on("paused_holder_goes_on");
-        is_watched && self.inner.granted.once.driver.clock.monotonic() >= self.stop_at(&held)
+        self.is_watched() && self.inner.granted.once.driver.clock.monotonic() >= self.stop_at(&self.state())
+    }
+
+    /// Whether it was over when it was known to be won.
+    fn was_over(&self) -> bool {
+        self.is_watched() && self.inner.begun_at >= self.stop_after(self.inner.since)
     }
 }

@@ -16,13 +16,14 @@ use crate::{
     driver::Won,
     error::{Error, ErrorKind},
     handler_error::IsFatal,
-    observe::{End, Observed, Scope},
+    observe::{End, Scope},
     once::Once,
+    service::GivenBack,
 };
 use semel_core::{
     call::{self, Entry, Terms},
     fence::Fence,
-    key::{Identity, Key},
+    key::{Identity, IdentityHasher, Key},
     record::{OnLapse, Place, Record, State, Stored},
     sabotage,
     time::Timestamp,
@@ -30,6 +31,7 @@ use semel_core::{
 use std::{
     collections::HashSet,
     fmt,
+    hash::BuildHasherDefault,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -58,12 +60,15 @@ pub(crate) struct Inner {
     /// Made when somebody asks for it: most leases are finished before.
     cancellation: OnceLock<Cancellation>,
     /// The effects that were used in this attempt.
-    pub(crate) used: Mutex<HashSet<Identity>>,
+    pub(crate) used: Mutex<HashSet<Identity, BuildHasherDefault<IdentityHasher>>>,
     /// What was written in a user's transaction, which may not be committed yet: from then on nothing is renewed.
     pub(crate) in_transaction: Mutex<Option<Box<Record>>>,
-    /// When the handler could begin, on the monotonic clock.
-    begun_at: Duration,
+    /// When the lease began, on the monotonic clock, and when the handler could begin.
+    pub(crate) since: Duration,
+    pub(crate) begun_at: Duration,
     is_finished: AtomicBool,
+    /// For who lends it.
+    pub(crate) given_back: GivenBack,
 }
 
 impl Inner {
@@ -115,16 +120,15 @@ pub(crate) struct Renewal {
 
 impl Lease {
     /// The lease that a claim won, which was known at `begun_at`, on the monotonic clock.
-    pub(crate) fn won(granted: Granted, won: Won, waited: bool, begun_at: Duration) -> Self {
+    pub(crate) fn won(granted: Granted, won: Won, record: Record, waited: bool, begun_at: Duration) -> Self {
         let how = match won.entry {
             Entry::Fresh => How::Fresh,
             Entry::Retried => How::Retried,
             Entry::TakenOver => How::TakenOver,
             Entry::Reentered => How::Reentered,
         };
-        let attempt = won.record.attempts;
-        let held = Held { fence: won.fence, record: won.record, in_doubt: None, since: won.at };
-        Self::held(granted, how, waited, attempt, held, begun_at)
+        let held = Held { fence: won.fence, record, in_doubt: None, since: won.at };
+        Self::held(granted, how, waited, held, begun_at)
     }
 
     /// A lease on nothing: the store was not there to grant one.
@@ -146,15 +150,18 @@ impl Lease {
             expires_at: Timestamp::NEVER,
         };
         let fence = Fence::new(1).expect("1 is not 0");
-        Self::held(granted, How::Unprotected, false, 1, Held { fence, record, in_doubt: None, since }, since)
+        Self::held(granted, How::Unprotected, false, Held { fence, record, in_doubt: None, since }, since)
     }
 
-    fn held(granted: Granted, how: How, waited: bool, attempt: u32, held: Held, begun_at: Duration) -> Self {
+    // Inlined, so that what it is made of is put where it stays.
+    #[inline]
+    fn held(granted: Granted, how: How, waited: bool, held: Held, begun_at: Duration) -> Self {
         let inner = Inner {
             granted,
             how,
             waited,
-            attempt,
+            attempt: held.record.attempts,
+            since: held.since,
             begun_at,
             held: Mutex::new(held),
             renewing: tokio::sync::Mutex::default(),
@@ -162,6 +169,7 @@ impl Lease {
             used: Mutex::default(),
             in_transaction: Mutex::default(),
             is_finished: AtomicBool::new(false),
+            given_back: GivenBack::default(),
         };
         Self { inner: Arc::new(inner), is_lent: false }
     }
@@ -233,7 +241,8 @@ impl Lease {
     fn ended(&self, end: End, since: Duration, at: Duration) {
         let worked = since.saturating_sub(self.inner.begun_at);
         let wrote = at.saturating_sub(since);
-        Observed::ended(&self.inner.granted.scope, self.key(), end, worked, wrote);
+        let granted = &self.inner.granted;
+        granted.once.driver.store.ended(granted.scope, &granted.key, end, worked, wrote);
     }
 
     /// Fires the cancellation, and counts the loss once.

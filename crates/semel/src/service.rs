@@ -34,7 +34,7 @@ use crate::{
 use classify::Meaning;
 #[cfg(feature = "http")]
 pub(crate) use loan::Lender;
-pub(crate) use loan::lend;
+pub(crate) use loan::{GivenBack, lend};
 use semel_core::{BoxFuture, key::KeyError, sabotage};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{

@@ -21,7 +21,7 @@ use crate::{
     finish::told,
     handler_error::HandlerError,
     lease::{Granted, Lease},
-    observe::{Answer, End, Observed},
+    observe::{Answer, End},
     once::Once,
     seal::Seal,
 };
@@ -43,6 +43,7 @@ const SWAPS_MAX: usize = 8;
 /// What a caller may do in its transaction.
 #[must_use = "a claim in a transaction is to be completed, or rolled back"]
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is matched on at once, and most of them are run")]
 pub enum BeginIn<'a, X: Transaction> {
     /// Do the work in the transaction, then complete it, then commit.
     Run(InTransaction<'a, X>),
@@ -166,13 +167,14 @@ for _delivery in 0..3 {
     /// It does not wait for a holder with a lease: a transaction should not be open for that long.
     pub async fn begin_in<X: Transaction>(self, transaction: &mut X) -> Result<BeginIn<'_, X>, Error> {
         let (key, call) = self.described()?;
-        let granted = self.granted_for(key.clone());
-        let clock = Arc::clone(&granted.once.driver.clock);
-        let since = clock.monotonic();
-        let scope = granted.scope.clone();
+        let granted = self.granted_for(&key);
+        let driver = Arc::clone(&granted.once.driver);
+        let since = driver.clock.monotonic();
+        let scope = granted.scope;
         let begin = claim(transaction, granted, &call).await;
         let answer = begin.as_ref().map_or_else(answer_to, BeginIn::answer);
-        Observed::answered(&scope, &key, answer, false, clock.monotonic().saturating_sub(since));
+        let took = driver.clock.monotonic().saturating_sub(since);
+        driver.store.answered(scope, &key, answer, false, took);
         begin
     }
 }
@@ -239,7 +241,7 @@ fn how(entry: Entry) -> How {
 
 impl<X: Transaction> BeginIn<'_, X> {
     fn of_finished(key: Key, stored: Stored, now: Timestamp, seal: &Seal) -> Self {
-        match crate::begin::Begin::of_finished(key, stored, now, false, seal) {
+        match crate::begin::Begin::of_finished(key, Box::new(stored), now, false, seal) {
             crate::begin::Begin::Replay(replay) => Self::Replay(replay),
             crate::begin::Begin::Failed(failure) => Self::Failed(failure),
             crate::begin::Begin::Run(_)
@@ -310,9 +312,10 @@ impl<X: Transaction> InTransaction<'_, X> {
 
     fn ended(&mut self, end: End, since: Duration) {
         self.is_finished = true;
-        let wrote = self.granted.once.driver.clock.monotonic().saturating_sub(since);
+        let driver = &self.granted.once.driver;
+        let wrote = driver.clock.monotonic().saturating_sub(since);
         let worked = since.saturating_sub(self.begun_at);
-        Observed::ended(&self.granted.scope, &self.granted.key, end, worked, wrote);
+        driver.store.ended(self.granted.scope, &self.granted.key, end, worked, wrote);
     }
 }
 

@@ -9,8 +9,8 @@
 //! It builds no tree and judges no numbers: `1e999` is JSON.
 
 use super::strings::{Escaped, escape_at};
-use crate::{sabotage::is_on, scan::plain_bytes};
-use std::ops::Range;
+use crate::{sabotage::is_on, scan::plain_bytes, scratch::with_room};
+use std::{cell::Cell, ops::Range};
 
 /// Deepest nesting of arrays and objects.
 pub const JSON_DEPTH_MAX: usize = 128;
@@ -57,13 +57,22 @@ pub(super) enum Fault {
 /// As many members as most objects have.
 const MEMBERS: usize = 8;
 
+thread_local! {
+    /// For the members of objects.
+    static ROOM: Cell<Vec<Member>> = const { Cell::new(Vec::new()) };
+}
+
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Writes the canonical form of a JSON text behind what was written before. Without it, what is behind that means nothing.
 pub(super) fn canonical_after(out: Vec<u8>, text: &[u8]) -> (Vec<u8>, Result<(), NotJson>) {
-    let mut reader = Reader { text, at: 0, form: Written { out, members: Vec::new() } };
-    let written = reader.whole();
-    (reader.form.out, written)
+    with_room(&ROOM, |members| {
+        let form = Written { out, members: std::mem::take(members) };
+        let mut reader = Reader { text, at: 0, form };
+        let written = reader.whole();
+        *members = reader.form.members;
+        (reader.form.out, written)
+    })
 }
 
 /// What is made of a text while it is read.

@@ -74,9 +74,10 @@ impl Served {
     }
 }
 
-/// The router with `POST /orders`.
+/// The router with `POST /orders`. It has its state, as one that is served: otherwise each call would lay the layers anew.
 pub(crate) async fn router(kind: Kind, directory: Option<&Path>) -> Result<Router, Trouble> {
-    layered(Router::new().route("/orders", post(order)), kind, directory).await
+    let router = layered(Router::new().route("/orders", post(order)), kind, directory).await?;
+    Ok(router.with_state(()))
 }
 
 /// Serves `POST /orders`.

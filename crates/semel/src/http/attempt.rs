@@ -66,18 +66,28 @@ impl Admitted {
 
 /// A request with a key, and the service that is ready for it.
 pub(super) struct Attempt<S> {
-    pub(super) service: S,
+    service: S,
     pub(super) parts: Parts,
-    pub(super) admitted: Admitted,
+    /// Gone when the call was described.
+    key: Option<Key>,
+    caller: CallerId,
+    route: Option<String>,
     /// Empty until it was read.
     pub(super) body: Bytes,
     pub(super) trailers: Option<HeaderMap>,
 }
 
 impl<S> Attempt<S> {
+    // Inlined, so that it is made where it stays.
+    #[inline]
+    pub(super) fn new(service: S, parts: Parts, admitted: Admitted) -> Self {
+        let Admitted { key, caller, route } = admitted;
+        Self { service, parts, key: Some(key), caller, route, body: Bytes::new(), trailers: None }
+    }
+
     /// Calls the service, or gives what came of it before.
     pub(super) async fn run<B>(
-        self: Box<Self>,
+        mut self: Box<Self>,
         settings: Arc<Settings>,
     ) -> Result<Response<Body<BodyOf<S::Response>>>, S::Error>
     where
@@ -90,7 +100,7 @@ impl<S> Attempt<S> {
         let begin = match settings.quota.as_deref() {
             Some(quota) => {
                 let call = self.call(&settings);
-                boxed(settings.begin_within(quota, call, self.admitted.caller)).await
+                boxed(settings.begin_within(quota, call, self.caller)).await
             }
             None => self.call(&settings).begin().await.map_err(Refusal::Error),
         };
@@ -103,12 +113,13 @@ impl<S> Attempt<S> {
     }
 
     /// What the request names, and what it asks for.
-    fn call(&self, settings: &Settings) -> Call {
-        let Self { parts, admitted: Admitted { key, route, .. }, body, .. } = self;
+    fn call(&mut self, settings: &Settings) -> Call {
+        let Self { parts, key, route, body, .. } = self;
+        let key = key.take().expect("a call is described once");
         let (method, path_and_query) = (parts.method.as_str(), path_and_query(parts));
         let route = route.as_deref().unwrap_or_else(|| route_of(parts));
         let asked = Asked { method, route, path_and_query, headers: &parts.headers };
-        settings.call(key.clone(), fingerprint(&asked, &settings.compared, body))
+        settings.call(key, fingerprint(&asked, &settings.compared, body))
     }
 }
 
@@ -136,7 +147,6 @@ enum NotRun {
 }
 
 /// The lease to carry the request out under.
-#[expect(clippy::result_large_err, reason = "it is looked at at once, and goes no further")]
 fn lease_of(begin: Result<Begin, Refusal>) -> Result<Lease, NotRun> {
     match begin {
         Ok(Begin::Run(lease)) => Ok(lease),
@@ -266,9 +276,13 @@ impl Settings {
             _ => return boxed(self.end(lease, made.take().expect("it was made"), answered)).await,
         };
         match lease.complete_encoded(stored).await {
-            Ok(()) => {
-                made.expect("it was made").into_answer().map(|response| self.marked(response, answered))
-            }
+            Ok(()) => match made {
+                Some(Made::Kept { mut response, .. }) => {
+                    self.mark(&mut response, answered);
+                    Ok(response)
+                }
+                _ => unreachable!("what is stored was kept"),
+            },
             Err(error) => Ok(self.told_of(&error)),
         }
     }

@@ -13,6 +13,7 @@ use ::http::{HeaderMap, HeaderName, header::CONTENT_TYPE};
 use semel_core::{
     fingerprint::{Fingerprint, json_room},
     sabotage,
+    scratch::with_bytes,
 };
 
 /// Room for what is compared of most heads.
@@ -32,22 +33,24 @@ pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8
     let json = if is_json(asked.headers) { Some(body) } else { None };
     // With room for a JSON text, and to put the members of a small one in order; a large one needs none.
     let room = json.map_or(0, |it| json_room(it).min(it.len() + HEAD_BYTES));
-    let mut head = Vec::with_capacity(HEAD_BYTES + room);
-    for part in [asked.method, asked.route, asked.path_and_query] {
-        put(&mut head, part.as_bytes());
-    }
-    for name in compared {
-        let values = asked.headers.get_all(name);
-        put(&mut head, name.as_str().as_bytes());
-        put_number(&mut head, values.iter().count());
-        for value in values {
-            put(&mut head, value.as_bytes());
+    with_bytes(|head| {
+        head.reserve(HEAD_BYTES + room);
+        for part in [asked.method, asked.route, asked.path_and_query] {
+            put(head, part.as_bytes());
         }
-    }
-    // The body stands last, and needs no length. JSON and bytes never share a hash.
-    let as_json = json.and_then(|it| Fingerprint::of_head_and_json(&mut head, it).ok());
-    let as_bytes = || Fingerprint::of_parts(&[&head, body], None).expect("there is no JSON in it");
-    as_json.unwrap_or_else(as_bytes)
+        for name in compared {
+            let values = asked.headers.get_all(name);
+            put(head, name.as_str().as_bytes());
+            put_number(head, values.iter().count());
+            for value in values {
+                put(head, value.as_bytes());
+            }
+        }
+        // The body stands last, and needs no length. JSON and bytes never share a hash.
+        let as_json = json.and_then(|it| Fingerprint::of_head_and_json(head, it).ok());
+        let as_bytes = || Fingerprint::of_parts(&[head, body], None).expect("there is no JSON in it");
+        as_json.unwrap_or_else(as_bytes)
+    })
 }
 
 /// Whether the type says that the body is JSON: `application/json`, or any type that ends in `+json`.

@@ -54,16 +54,6 @@ pub(super) enum Sorted<'a, R: http_body::Body, E> {
 pub(super) type Reading<'a, R> = Within<'a, Gather<R>>;
 
 impl<R: http_body::Body, E> Made<R, E> {
-    /// As the service gave it.
-    pub(super) fn into_answer(self) -> Result<Response<Body<R>>, E> {
-        match self {
-            Self::Kept { response, .. } | Self::Ended { response, .. } | Self::InTransaction(response) => {
-                Ok(response)
-            }
-            Self::Error(error) => Err(error),
-        }
-    }
-
     /// A response whose body may hold the lease.
     fn open_ended(&mut self) -> Option<&mut Response<Body<R>>> {
         match self {

@@ -5,7 +5,7 @@
 //! 3. The inner service that was polled ready is the one that is called. Its clone stays behind, to be polled again.
 
 use super::{
-    Answered, Body, Problem,
+    Answered, Body, Problem, ProblemBase,
     attempt::{Admitted, Attempt},
     buffer::{Buffer, Ended},
     caller::CallerId,
@@ -68,20 +68,25 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
         strip_own(&mut parts.headers);
-        let state = match admit(&self.settings, &parts) {
+        match admit(&self.settings, &parts) {
             Admission::Pass => {
+                let settings = Arc::clone(&self.settings);
                 let future = self.inner.call(Request::from_parts(parts, Body::pass(body)));
-                State::Passed { future }
+                ResponseFuture { state: State::Passed { future, settings } }
             }
-            Admission::Refuse(problem) => State::refused(self.settings.refused_to(&parts.headers, problem)),
+            Admission::Refuse(problem) => {
+                let response = self.settings.refused_to(&parts.headers, problem);
+                ResponseFuture { state: State::Refused { response: Some(Box::new(response)) } }
+            }
             Admission::Protect(admitted) => {
-                let service = take_ready(&mut self.inner);
-                let attempt = Attempt { service, parts, admitted, body: Bytes::new(), trailers: None };
                 let buffer = Buffer::new(&body, self.settings.request_bytes_max);
-                State::Reading { body, buffer, attempt: Some(Box::new(attempt)) }
+                let (room, service) = (Box::new_uninit(), take_ready(&mut self.inner));
+                let attempt = Box::write(room, Attempt::new(service, parts, admitted));
+                let step = Step::Reading { attempt, settings: Arc::clone(&self.settings) };
+                let body = Some(body);
+                ResponseFuture { state: State::Protected { body, buffer, step: Some(step) } }
             }
-        };
-        ResponseFuture { state, settings: Arc::clone(&self.settings) }
+        }
     }
 }
 
@@ -130,7 +135,6 @@ pin_project! {
     {
         #[pin]
         state: State<S, B, R, F, E>,
-        settings: Arc<Settings>,
     }
 }
 
@@ -141,20 +145,20 @@ pin_project! {
         R: http_body::Body,
     {
         // The inner service answers.
-        Passed { #[pin] future: F },
+        Passed { #[pin] future: F, settings: Arc<Settings> },
         // Nobody is asked.
         Refused { response: Option<Box<Response<Body<R>>>> },
-        // The request's body is read. Who hangs up now has asked for nothing.
-        Reading { #[pin] body: B, buffer: Buffer, attempt: Option<Box<Attempt<S>>> },
-        // It is being carried out, and will be.
-        Working { #[pin] work: Unfinished<Result<Response<Body<R>>, E>> },
+        // The request is carried out once. Its body is gone when it was read.
+        Protected { #[pin] body: Option<B>, buffer: Buffer, step: Option<Step<S, R, E>> },
     }
 }
 
-impl<S, B, R: http_body::Body, F, E> State<S, B, R, F, E> {
-    fn refused(response: Response<Body<R>>) -> Self {
-        Self::Refused { response: Some(Box::new(response)) }
-    }
+/// How far a request with a key has come. Small: what is large in it stays where it is from step to step.
+enum Step<S, R: http_body::Body, E> {
+    /// Its body is read. Who hangs up now has asked for nothing.
+    Reading { attempt: Box<Attempt<S>>, settings: Arc<Settings> },
+    /// It is being carried out, and will be; and this is where the problem's page is if that panics.
+    Working { work: Unfinished<Result<Response<Body<R>>, E>>, problems: ProblemBase },
 }
 
 impl<S, B, F> Future for ResponseFuture<S, B, BodyOf<S::Response>, F, S::Error>
@@ -168,61 +172,64 @@ where
     type Output = Result<Response<Body<BodyOf<S::Response>>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            let next = match this.state.as_mut().project() {
-                StateProjection::Passed { future } => {
-                    let mut response = ready!(future.poll(context))?.into_response();
-                    strip_own(response.headers_mut());
-                    let (mut parts, body) = response.into_parts();
-                    let said = this.settings.reworded(&mut parts);
-                    let body = said.map_or_else(|| Body::pass(body), Body::from);
-                    return Poll::Ready(Ok(Response::from_parts(parts, body)));
-                }
-                StateProjection::Refused { response } => {
-                    return Poll::Ready(Ok(*response.take().expect("it is given once")));
-                }
-                StateProjection::Reading { body, buffer, attempt } => {
-                    let ended = ready!(buffer.poll(body, context));
-                    let mut attempt = attempt.take().expect("a body ends once");
-                    match ended {
-                        Ended::Whole(trailers) => {
-                            attempt.body = std::mem::take(buffer).into_bytes();
-                            attempt.trailers = trailers;
-                            let work = attempt.run(Arc::clone(this.settings));
-                            State::Working { work: Unfinished::new(work) }
-                        }
-                        Ended::Over(_) => {
-                            let sent = &attempt.parts.headers;
-                            State::refused(this.settings.refused_to(sent, Problem::REQUEST_TOO_LARGE))
-                        }
-                        Ended::Broken(error) => {
-                            let sent = &attempt.parts.headers;
-                            State::refused(this.settings.refused_to(sent, told_by(&error)))
-                        }
-                    }
-                }
-                StateProjection::Working { work } => {
-                    return match work.poll(context) {
-                        Poll::Ready(Ok(ended)) => Poll::Ready(ended),
-                        Poll::Ready(Err(Panicked)) => {
-                            Poll::Ready(Ok(this.settings.refused(Problem::INTERNAL)))
-                        }
-                        Poll::Pending => Poll::Pending,
-                    };
-                }
+        let (mut body, buffer, step) = match self.project().state.project() {
+            StateProjection::Passed { future, settings } => {
+                let mut response = ready!(future.poll(context))?.into_response();
+                strip_own(response.headers_mut());
+                let (mut parts, body) = response.into_parts();
+                let said = settings.reworded(&mut parts);
+                let body = said.map_or_else(|| Body::pass(body), Body::from);
+                return Poll::Ready(Ok(Response::from_parts(parts, body)));
+            }
+            StateProjection::Refused { response } => {
+                return Poll::Ready(Ok(*response.take().expect("it is given once")));
+            }
+            StateProjection::Protected { body, buffer, step } => (body, buffer, step),
+        };
+        if let Some(reading) = body.as_mut().as_pin_mut() {
+            let ended = ready!(buffer.poll(reading, context));
+            body.set(None);
+            let Some(Step::Reading { mut attempt, settings }) = step.take() else {
+                unreachable!("a body ends once")
             };
-            this.state.set(next);
+            let refused = match ended {
+                Ended::Whole(trailers) => {
+                    attempt.body = std::mem::take(buffer).into_bytes();
+                    attempt.trailers = trailers;
+                    let problems = settings.problems.clone();
+                    let work = Unfinished::new(|| attempt.run(settings));
+                    *step = Some(Step::Working { work, problems });
+                    None
+                }
+                Ended::Over(_) => Some((attempt, settings, Problem::REQUEST_TOO_LARGE)),
+                Ended::Broken(error) => Some((attempt, settings, told_by(&error))),
+            };
+            if let Some((attempt, settings, problem)) = refused {
+                return Poll::Ready(Ok(settings.refused_to(&attempt.parts.headers, problem)));
+            }
         }
+        let Some(Step::Working { work, problems }) = step else {
+            unreachable!("what was read is carried out")
+        };
+        let mut polled = Poll::Pending;
+        if let Err(Panicked) = work.poll_into(context, &mut polled) {
+            polled = Poll::Ready(Ok(Problem::INTERNAL.response(problems)));
+        }
+        polled
     }
 }
 
 impl Settings {
     /// Marks how a request was answered, if that was asked for.
-    pub(super) fn marked<R>(&self, mut response: Response<R>, answered: Answered) -> Response<R> {
+    pub(super) fn mark<R>(&self, response: &mut Response<R>, answered: Answered) {
         if self.marks_answers {
             response.extensions_mut().insert(answered);
         }
+    }
+
+    /// The response, marked.
+    pub(super) fn marked<R>(&self, mut response: Response<R>, answered: Answered) -> Response<R> {
+        self.mark(&mut response, answered);
         response
     }
 }

@@ -10,8 +10,7 @@
 use semel_core::{BoxFuture, sabotage};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     task::{Context, Poll},
 };
 use tokio::{runtime::Handle, sync::Notify};
@@ -31,12 +30,16 @@ pub(super) struct Unfinished<T> {
 pub(super) struct Panicked;
 
 impl<T> Unfinished<T> {
-    pub(super) fn new(work: impl Future<Output = T> + Send + 'static) -> Self
+    /// The work that this begins.
+    pub(super) fn new<F>(begin: impl FnOnce() -> F) -> Self
     where
+        F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let work: BoxFuture<'static, T> = Box::pin(work);
-        Self { work: Some(work), runtime: None, go_on }
+        // The room is made first, and the work is put there as it is begun: it is large, and most of it is empty by then.
+        let room = Box::<F>::new_uninit();
+        let work = Box::write(room, begin());
+        Self { work: Some(Box::into_pin(work)), runtime: None, go_on }
     }
 }
 
@@ -46,24 +49,21 @@ fn go_on<T: Send + 'static>(runtime: &Handle, work: BoxFuture<'static, T>) {
     });
 }
 
-impl<T> Future for Unfinished<T> {
-    type Output = Result<T, Panicked>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+impl<T> Unfinished<T> {
+    /// Polls it. What comes of it is put where it is wanted at once: it is large.
+    pub(super) fn poll_into(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: &mut Poll<T>,
+    ) -> Result<(), Panicked> {
         let work = self.work.as_mut().expect("it is not polled after its end");
-        // Put here at once: it is large, and what is caught is moved once more.
-        let mut output = None;
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            if let Poll::Ready(it) = work.as_mut().poll(context) {
-                output = Some(it);
-            }
-        }));
-        if polled.is_ok() && output.is_none() {
+        let caught = catch_unwind(AssertUnwindSafe(|| *polled = work.as_mut().poll(context)));
+        if caught.is_ok() && polled.is_pending() {
             self.runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
-            return Poll::Pending;
+            return Ok(());
         }
         self.work = None;
-        Poll::Ready(output.ok_or(Panicked))
+        caught.map_err(|_| Panicked)
     }
 }
 
@@ -81,6 +81,8 @@ impl<T> Drop for Unfinished<T> {
 #[derive(Default)]
 pub(super) struct Works {
     count: AtomicUsize,
+    /// Whether somebody ever waited for the end: who ends tells nobody else.
+    is_awaited: AtomicBool,
     ended: Notify,
 }
 
@@ -94,11 +96,13 @@ impl Works {
 
     /// Resolves when none is.
     pub(super) async fn idle(&self) {
+        // Before the look, and there the count before the flag: one of both sees what the other wrote.
+        self.is_awaited.store(true, Ordering::SeqCst);
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());
             // Enlisted before the look, so that an end in between is not missed.
             ended.as_mut().enable();
-            if self.count.load(Ordering::Acquire) == 0 {
+            if self.count.load(Ordering::SeqCst) == 0 {
                 return;
             }
             ended.await;
@@ -111,7 +115,8 @@ pub(super) struct UnderWay<'a>(&'a Works);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let is_last = self.0.count.fetch_sub(1, Ordering::SeqCst) == 1;
+        if is_last && self.0.is_awaited.load(Ordering::SeqCst) {
             self.0.ended.notify_waiters();
         }
     }

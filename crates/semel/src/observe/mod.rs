@@ -26,9 +26,10 @@
 //! It does not time anything by itself: moments come from the store's clock, so tests see exact numbers.
 
 mod count;
+mod scopes;
 mod trace;
 
-use crate::{begin::How, hashing::Seeded, operator::Receipt, seal::Unopened};
+use crate::{begin::How, operator::Receipt, seal::Unopened};
 use semel_core::{
     BoxFuture,
     fence::Fence,
@@ -38,13 +39,14 @@ use semel_core::{
     time::{Clock, Timestamp},
 };
 use std::{
-    collections::HashMap,
     pin::Pin,
-    sync::{Arc, RwLock},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+pub(crate) use scopes::Scope;
+use scopes::Scopes;
 pub(crate) use trace::CallSpan;
 
 /// Most scopes that get a label of their own.
@@ -54,19 +56,7 @@ pub const SCOPES_MAX: usize = 200;
 pub(crate) struct Observed {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// By their part of a key's preimage, so that none is rendered twice.
-    scopes: RwLock<HashMap<Box<[u8]>, Scope, Seeded>>,
-    other: Scope,
-}
-
-/// A scope as a label: one of a bounded set.
-#[derive(Clone)]
-pub(crate) struct Scope(Arc<count::Names>);
-
-impl Scope {
-    fn new(scope: &str) -> Self {
-        Self(Arc::new(count::Names::new(scope)))
-    }
+    scopes: Scopes,
 }
 
 /// How a call was answered.
@@ -166,7 +156,7 @@ impl Operation {
 impl Observed {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let clock = store.clock();
-        Self { store, clock, scopes: RwLock::default(), other: Scope::new("other") }
+        Self { store, clock, scopes: Scopes::new() }
     }
 
     pub(crate) async fn load(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
@@ -191,8 +181,8 @@ impl Observed {
         key: &'a Key,
         expected: Option<Fence>,
         record: &'a Record,
-    ) -> Request<'a, Swap> {
-        self.request(Operation::Swap, since, self.store.swap(key, expected, record))
+    ) -> Swapping<'a> {
+        Swapping(self.request(Operation::Swap, since, self.store.swap(key, expected, record)))
     }
 
     pub(crate) async fn purge(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
@@ -211,29 +201,18 @@ impl Observed {
 
     /// The key's scope, as a label.
     pub(crate) fn scope(&self, key: &Key) -> Scope {
-        let known = self.scopes.read().expect("no code panics while it holds the scopes");
-        if let Some(known) = known.get(key.scope_preimage()) {
-            return known.clone();
-        }
-        if known.len() >= SCOPES_MAX {
-            return self.other.clone();
-        }
-        drop(known);
-        let scope = Scope::new(&key.scope());
-        let mut known = self.scopes.write().expect("no code panics while it holds the scopes");
-        known.insert(key.scope_preimage().into(), scope.clone());
-        scope
+        self.scopes.of(key)
     }
 
     /// A call was answered.
-    pub(crate) fn answered(scope: &Scope, key: &Key, answer: Answer, waited: bool, took: Duration) {
-        count::answered(&scope.0, answer, waited, took);
+    pub(crate) fn answered(&self, scope: Scope, key: &Key, answer: Answer, waited: bool, took: Duration) {
+        count::answered(self.scopes.names(scope), answer, waited, took);
         trace::answered(key, answer, waited);
     }
 
     /// An attempt ended.
-    pub(crate) fn ended(scope: &Scope, key: &Key, end: End, worked: Duration, wrote: Duration) {
-        count::ended(&scope.0, end, worked, wrote);
+    pub(crate) fn ended(&self, scope: Scope, key: &Key, end: End, worked: Duration, wrote: Duration) {
+        count::ended(self.scopes.names(scope), end, worked, wrote);
         trace::ended(key, end);
     }
 
@@ -266,18 +245,60 @@ pub(crate) struct Request<'a, T> {
     reply: BoxFuture<'a, Result<T, StoreError>>,
 }
 
+impl<T> Request<'_, T> {
+    /// Counts the reply, and tells when it was there.
+    fn replied(&self, reply: &Result<T, StoreError>) -> Duration {
+        let replied_at = self.clock.monotonic();
+        count::requested(self.operation, replied_at.saturating_sub(self.since));
+        if let Err(error) = reply {
+            count::store_failed(self.operation, kind(error));
+            trace::store_failed(self.operation.as_str(), error);
+        }
+        replied_at
+    }
+}
+
 impl<T> Future for Request<'_, T> {
     type Output = (Result<T, StoreError>, Duration);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let reply = ready!(self.reply.as_mut().poll(context));
-        let replied_at = self.clock.monotonic();
-        count::requested(self.operation, replied_at.saturating_sub(self.since));
-        if let Err(error) = &reply {
-            count::store_failed(self.operation, kind(error));
-            trace::store_failed(self.operation.as_str(), error);
-        }
+        let replied_at = self.replied(&reply);
         Poll::Ready((reply, replied_at))
+    }
+}
+
+/// A swap that is watched, as [`Request`]. What is large in its reply is boxed at once: it is moved through many futures, and
+/// most swaps are won.
+pub(crate) struct Swapping<'a>(Request<'a, Swap>);
+
+/// What became of a swap, as [`Swap`].
+pub(crate) enum Swapped {
+    Won(Fence),
+    Lost(Option<Box<Stored>>),
+}
+
+impl From<Swapped> for Swap {
+    fn from(swapped: Swapped) -> Self {
+        match swapped {
+            Swapped::Won(fence) => Self::Won(fence),
+            Swapped::Lost(found) => Self::Lost(found.map(|it| *it)),
+        }
+    }
+}
+
+impl Future for Swapping<'_> {
+    type Output = (Result<Swapped, Box<StoreError>>, Duration);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(self.0.reply.as_mut().poll(context));
+        let replied_at = self.0.replied(&reply);
+        let swapped = match reply {
+            Ok(Swap::Won(fence)) => Ok(Swapped::Won(fence)),
+            Ok(Swap::Lost(found)) => Ok(Swapped::Lost(found.map(Box::new))),
+            Err(error) => Err(Box::new(error)),
+        };
+        Poll::Ready((swapped, replied_at))
     }
 }
 

@@ -4,6 +4,7 @@
 //!    attempt, fence and cancellation, but not finish it.
 //! 2. The call is finished when the inner service has answered and the lease was given back, which dropping
 //!    the request does. Who takes it to another task keeps the call open until that task is done with it.
+//! 3. When it is back, nobody else holds any of it: what it refers to is the layer's to drop.
 
 use crate::lease::Lease;
 use semel_core::sabotage;
@@ -14,7 +15,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::yield_now};
 
 /// How a request reaches the inner service.
 pub trait Dress<Req> {
@@ -105,13 +106,12 @@ pub struct Leased<Req> {
 
 /// A lease that belongs to the layer: can be used, and not finished.
 pub struct LentLease {
-    /// Gone only in the moment of being given back.
-    lease: Option<Lease>,
-    given_back: Arc<GivenBack>,
+    lease: Lease,
 }
 
+/// Whether a lease that was lent was given back. Each lease has one: to lend it costs no allocation.
 #[derive(Default)]
-struct GivenBack {
+pub(crate) struct GivenBack {
     is_back: AtomicBool,
     came: Notify,
 }
@@ -120,7 +120,7 @@ impl ops::Deref for LentLease {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        self.lease.as_ref().expect("it is given back by being dropped, and not used after that")
+        &self.lease
     }
 }
 
@@ -132,24 +132,22 @@ impl fmt::Debug for LentLease {
 
 impl Drop for LentLease {
     fn drop(&mut self) {
-        // In this order: whoever sees the flag holds the only one left, and what it refers to is theirs to drop.
-        self.lease = None;
-        self.given_back.is_back.store(true, Ordering::Release);
-        self.given_back.came.notify_one();
+        // It is let go of right after this, which the lender waits for.
+        let given_back = &self.lease.inner.given_back;
+        given_back.is_back.store(true, Ordering::Release);
+        given_back.came.notify_one();
     }
 }
 
 /// Who lent a lease.
 pub(crate) struct Lender {
     lease: Lease,
-    given_back: Arc<GivenBack>,
 }
 
 /// Lends a lease; it comes back when what is lent is dropped.
 pub(crate) fn lend(lease: Lease) -> (LentLease, Lender) {
-    let given_back = Arc::default();
-    let lent = LentLease { lease: Some(lease.lent()), given_back: Arc::clone(&given_back) };
-    (lent, Lender { lease, given_back })
+    lease.inner.given_back.is_back.store(false, Ordering::Relaxed);
+    (LentLease { lease: lease.lent() }, Lender { lease })
 }
 
 impl Lender {
@@ -159,13 +157,26 @@ impl Lender {
 
     /// Whether the lease was given back.
     pub(crate) fn is_back(&self) -> bool {
-        self.given_back.is_back.load(Ordering::Acquire)
+        self.is_given_back() && self.is_let_go()
+    }
+
+    fn is_given_back(&self) -> bool {
+        self.lease.inner.given_back.is_back.load(Ordering::Acquire)
+    }
+
+    /// Whether whoever gave it back has let go of it, too.
+    fn is_let_go(&self) -> bool {
+        Arc::strong_count(&self.lease.inner) == 1
     }
 
     /// Resolves when the lease was given back.
     pub(crate) async fn returned(&self) {
-        while !self.is_back() {
-            self.given_back.came.notified().await;
+        while !self.is_given_back() {
+            self.lease.inner.given_back.came.notified().await;
+        }
+        // Another thread is about to.
+        while !self.is_let_go() {
+            yield_now().await;
         }
     }
 

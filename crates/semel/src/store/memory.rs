@@ -40,12 +40,17 @@ use std::{
 /// # }
 /// ```
 pub struct MemoryStore {
-    shards: Box<[Mutex<Records>]>,
+    shards: Box<[Shard]>,
     clock: Arc<dyn Clock>,
 }
 
 /// In how many tables records stand.
 const SHARDS: usize = 16;
+
+/// One of the tables. It shares no cache line with its neighbours, so that only those wait for it who need it.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard(Mutex<Records>);
 
 #[derive(Default)]
 struct Records {
@@ -63,7 +68,7 @@ impl MemoryStore {
 
     /// An empty store on this clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), clock }
+        Self { shards: (0..SHARDS).map(|_| Shard::default()).collect(), clock }
     }
 
     /// How many records are held, expired ones included.
@@ -82,8 +87,8 @@ impl MemoryStore {
     }
 }
 
-fn lock(shard: &Mutex<Records>) -> MutexGuard<'_, Records> {
-    shard.lock().expect("no code panics while it holds the records")
+fn lock(shard: &Shard) -> MutexGuard<'_, Records> {
+    shard.0.lock().expect("no code panics while it holds the records")
 }
 
 impl Default for MemoryStore {
@@ -93,7 +98,7 @@ impl Default for MemoryStore {
 }
 
 impl Records {
-    fn swap(&mut self, key: &Key, expected: Option<Fence>, record: &Record) -> Swap {
+    fn swap(&mut self, key: &Key, expected: Option<Fence>, record: Record) -> Swap {
         let entry = self.by_identity.entry(*key.identity());
         let found = match &entry {
             Entry::Occupied(found) => Some(&**found.get()),
@@ -105,7 +110,7 @@ impl Records {
         // The record says when it was written, by the same clock.
         let fence = Fence::next(self.last, record.updated_at);
         self.last = Some(fence);
-        let stored = Stored { fence, record: record.clone() };
+        let stored = Stored { fence, record };
         match entry {
             Entry::Occupied(mut found) => **found.get_mut() = stored,
             Entry::Vacant(vacant) => {
@@ -136,7 +141,11 @@ impl Store for MemoryStore {
         expected: Option<Fence>,
         record: &'a Record,
     ) -> BoxFuture<'a, Result<Swap, StoreError>> {
-        Box::pin(async move { Ok(self.shard(key).swap(key, expected, record)) })
+        Box::pin(async move {
+            // Copied before the lock is taken.
+            let record = record.clone();
+            Ok(self.shard(key).swap(key, expected, record))
+        })
     }
 
     fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
