@@ -30,14 +30,22 @@ const TURNS: usize = 11;
 const TURN: Duration = Duration::from_secs(1);
 
 const HELP: &str = "\
-Usage: bench-http [alone] [fresh] [replays] [embedded] [memory] [timing]     all of them if none is named
+Usage: bench-http [alone] [fresh] [replays] [embedded] [memory] [timing] [--connections N]     all of them if none is named
        bench-http profile [alone-]plain|[alone-]fresh|[alone-]replays|embedded     one of them, for a profiler
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match run(&arguments) {
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let connections = match arguments.iter().position(|it| *it == "--connections") {
+        Some(at) => arguments.drain(at..).nth(1).and_then(|it| it.parse().ok()),
+        None => Some(CONNECTIONS),
+    };
+    let Some(connections) = connections else {
+        eprint!("{HELP}");
+        return ExitCode::FAILURE;
+    };
+    match run(&arguments, connections) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -47,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[&str]) -> Result<bool, Trouble> {
+fn run(arguments: &[&str], connections: usize) -> Result<bool, Trouble> {
     if let ["memory-of", kind] = arguments {
         return memory::measure(kind).map(|()| true);
     }
@@ -59,7 +67,7 @@ fn run(arguments: &[&str]) -> Result<bool, Trouble> {
             "alone-plain" => alone::profile(Kind::Plain, false)?,
             "alone-fresh" => alone::profile(Kind::Memory, false)?,
             "alone-replays" => alone::profile(Kind::Memory, true)?,
-            what => Bench::new()?.profile(what)?,
+            what => Bench::new(connections)?.profile(what)?,
         }
         return Ok(true);
     }
@@ -69,7 +77,7 @@ fn run(arguments: &[&str]) -> Result<bool, Trouble> {
         return Ok(false);
     }
     let is_asked = |name: &str| arguments.is_empty() || arguments.contains(&name);
-    let bench = Bench::new()?;
+    let bench = Bench::new(connections)?;
     let mut is_met = true;
     if is_asked("alone") {
         alone::measure()?;
@@ -98,12 +106,13 @@ fn run(arguments: &[&str]) -> Result<bool, Trouble> {
 pub(crate) struct Bench {
     pub(crate) serving: Runtime,
     pub(crate) asking: Runtime,
+    connections: usize,
 }
 
 impl Bench {
-    fn new() -> Result<Self, Trouble> {
+    fn new(connections: usize) -> Result<Self, Trouble> {
         let runtime = |name| Builder::new_multi_thread().enable_all().thread_name(name).build();
-        Ok(Self { serving: runtime("serving")?, asking: runtime("asking")? })
+        Ok(Self { serving: runtime("serving")?, asking: runtime("asking")?, connections })
     }
 
     /// Turn by turn: without the layer, with it, and so on.
@@ -158,7 +167,7 @@ impl Bench {
     /// With a process and a store of its own.
     fn turn(&self, kind: Kind, keys: Keys) -> Result<Turn, Trouble> {
         let served = Neighbour::start(kind)?;
-        let load = Load { address: served.address, connections: CONNECTIONS, keys };
+        let load = Load { address: served.address, connections: self.connections, keys };
         let before = served.busy()?;
         let asked = self.asking.block_on(load.run(TURN))?;
         let micros = (served.busy()? - before) * 1e6 / asked.answered as f64;

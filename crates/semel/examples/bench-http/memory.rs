@@ -40,7 +40,7 @@ fn peak_of(kind: &str) -> Result<f64, Trouble> {
 /// Prints the peak of this process, in megabytes, after all uploads were held at once.
 pub(crate) fn measure(kind: &str) -> Result<(), Trouble> {
     let kind = if kind == "layered" { Kind::Memory } else { Kind::Plain };
-    let bench = Bench::new()?;
+    let bench = Bench::new(UPLOADS)?;
     let served = bench.serving.block_on(serve_uploads(kind, UPLOADS))?;
     let body = bytes::Bytes::from(vec![b'x'; UPLOAD_BYTES]);
     let address = served.address;
