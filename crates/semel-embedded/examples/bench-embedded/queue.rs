@@ -112,6 +112,8 @@ pub(crate) async fn bench(words: &[String]) {
         costs.push(cost);
     }
     tell_flatness(&costs);
+    // Last, because what it leaves behind waits.
+    bench.turns("accept only", &queue, 8, 100, false).await;
 }
 
 /// What an execution costs by what is kept, beside what it cost at first.
@@ -152,7 +154,6 @@ impl Bench {
         for (callers, batch) in SHAPES {
             costs.push(self.turns("accept and complete", &queue, callers, batch, true).await);
         }
-        self.turns("accept only", &queue, 8, 100, false).await;
         let known = self.next.fetch_add(10_000, Ordering::Relaxed);
         for at in (known..known + 10_000).step_by(100) {
             pairs(Arc::clone(&queue), self.executions(at, 100), true).await;

@@ -15,7 +15,7 @@ use super::{
     lent::InTransaction,
     problem::Told,
     stored::{self, Unkept, UnkeptReason},
-    verdict::{NotRetained, Verdict, is_retryable_body, is_stream, verdict},
+    verdict::{Content, NotRetained, Verdict, is_retryable_body, verdict},
 };
 use crate::{
     codec::Encoded,
@@ -152,15 +152,20 @@ impl Settings {
             });
         }
         // The service's own word goes first.
-        let body_decides = !self.stores_errors && parts.extensions.get::<Verdict>().is_none();
+        let is_open = !self.stores_errors && parts.extensions.get::<Verdict>().is_none();
         match verdict(&mut parts, self.stores_errors) {
-            Verdict::Kept if is_stream(&parts) => {
-                let size = size_of(&parts, 0, Some(&body));
-                let unkept = Unkept::new(UnkeptReason::Stream, [&[], &[]], size);
-                let stored = stored::encode_not_kept(parts.status, &unkept);
-                Sorted::Passes(Made::Kept { response: self.not_retained(passed(parts, body)), stored })
-            }
-            Verdict::Kept => Sorted::Kept { parts, reading: self.reading(body), body_decides },
+            Verdict::Kept => match Content::of(&parts) {
+                Content::Stream => {
+                    let size = size_of(&parts, 0, Some(&body));
+                    let unkept = Unkept::new(UnkeptReason::Stream, [&[], &[]], size);
+                    let stored = stored::encode_not_kept(parts.status, &unkept);
+                    Sorted::Passes(Made::Kept { response: self.not_retained(passed(parts, body)), stored })
+                }
+                content @ (Content::GrpcWeb | Content::Other) => {
+                    let body_decides = is_open && content == Content::GrpcWeb;
+                    Sorted::Kept { parts, reading: self.reading(body), body_decides }
+                }
+            },
             verdict @ (Verdict::Released | Verdict::Lost | Verdict::Unknown) => {
                 Sorted::Passes(Made::Ended { response: passed(parts, body), verdict })
             }

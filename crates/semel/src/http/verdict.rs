@@ -124,17 +124,36 @@ fn essence(parts: &Parts) -> &[u8] {
     content_type.split(|it| *it == b';').next().unwrap_or_default().trim_ascii()
 }
 
-/// Whether the response is one that goes on until somebody has had enough.
-pub(super) fn is_stream(parts: &Parts) -> bool {
-    let essence = essence(parts);
-    let is = |name: &str| essence.eq_ignore_ascii_case(name.as_bytes());
-    let begins =
-        |name: &str| essence.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()));
-    let is_grpc = begins("application/grpc") && !begins("application/grpc-web");
-    is_grpc
-        || is("text/event-stream")
-        || is("multipart/x-mixed-replace")
-        || parts.status == StatusCode::SWITCHING_PROTOCOLS
+/// How a response is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    /// It goes on until somebody has had enough.
+    Stream,
+    /// Its body says what came of the call.
+    GrpcWeb,
+    /// Its head says all.
+    Other,
+}
+
+impl Content {
+    /// Of this response.
+    pub(super) fn of(parts: &Parts) -> Self {
+        let essence = essence(parts);
+        let is = |name: &str| essence.eq_ignore_ascii_case(name.as_bytes());
+        let begins =
+            |name: &str| essence.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()));
+        if parts.status == StatusCode::SWITCHING_PROTOCOLS
+            || is("text/event-stream")
+            || is("multipart/x-mixed-replace")
+        {
+            return Self::Stream;
+        }
+        match begins("application/grpc") {
+            true if begins("application/grpc-web") => Self::GrpcWeb,
+            true => Self::Stream,
+            false => Self::Other,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +210,7 @@ mod tests {
 
     #[test]
     fn streams_are_known_by_their_type() {
-        let is = |content_type| is_stream(&parts(200, &[("content-type", content_type)]));
+        let of = |content_type| Content::of(&parts(200, &[("content-type", content_type)]));
         for content_type in [
             "text/event-stream",
             "Text/Event-Stream; charset=utf-8",
@@ -199,14 +218,15 @@ mod tests {
             "application/grpc",
             "application/grpc+proto",
         ] {
-            assert!(is(content_type), "{content_type}");
+            assert_eq!(of(content_type), Content::Stream, "{content_type}");
         }
-        for content_type in
-            ["text/plain", "application/json", "application/grpc-web+proto", "multipart/mixed"]
-        {
-            assert!(!is(content_type), "{content_type}");
+        for content_type in ["text/plain", "application/json", "application/grp", "multipart/mixed", ""] {
+            assert_eq!(of(content_type), Content::Other, "{content_type}");
         }
-        assert!(is_stream(&parts(101, &[])));
-        assert!(!is_stream(&parts(200, &[])));
+        for content_type in ["application/grpc-web+proto", "Application/gRPC-Web-Text; a=b"] {
+            assert_eq!(of(content_type), Content::GrpcWeb, "{content_type}");
+        }
+        assert_eq!(Content::of(&parts(101, &[])), Content::Stream);
+        assert_eq!(Content::of(&parts(200, &[])), Content::Other);
     }
 }
