@@ -156,6 +156,7 @@ impl Lender {
     }
 
     /// Whether the lease was given back.
+    #[cfg(feature = "http")]
     pub(crate) fn is_back(&self) -> bool {
         self.is_given_back() && self.is_let_go()
     }
