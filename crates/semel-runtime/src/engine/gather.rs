@@ -160,3 +160,38 @@ impl<T, A> fmt::Debug for Gather<T, A> {
         f.debug_struct("Gather").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    /// How many calls are under way when many have come, one after the other, and none has ended.
+    async fn under_way(is_alone: bool) -> u32 {
+        let (begun, mut calls) = mpsc::unbounded_channel();
+        let call = move |_: Vec<u32>| -> BoxFuture<'static, Called<u32, ()>> {
+            begun.send(()).unwrap();
+            Box::pin(std::future::pending())
+        };
+        let gather = Gather::new(Arc::new(Tasks::new()), is_alone, call);
+        for number in 0..FLIGHTS_ALONE_MAX * 2 {
+            gather.submit(vec![number], 1, Box::new(|_, _| ()));
+            // Whoever may call does before the next one comes.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let mut count = 0;
+        while calls.try_recv().is_ok() {
+            count += 1;
+        }
+        assert_eq!(gather.waiting_bytes() as u32, FLIGHTS_ALONE_MAX * 2 - count, "the rest waits");
+        count
+    }
+
+    #[tokio::test]
+    async fn so_many_calls_are_under_way_as_the_queue_has_use_for() {
+        assert_eq!(under_way(false).await, FLIGHTS_MAX);
+        assert_eq!(under_way(true).await, FLIGHTS_ALONE_MAX);
+    }
+}
