@@ -39,22 +39,52 @@ impl BodyLimits {
     }
 }
 
+/// How long a client was waited for.
+#[derive(Debug)]
+struct Patience {
+    limits: BodyLimits,
+    /// The last time not included.
+    waited: Duration,
+    /// Since when it is waited for now.
+    since: Option<Instant>,
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patience {
+    fn new(limits: BodyLimits) -> Self {
+        Self { limits, waited: Duration::ZERO, since: None, alarm: None }
+    }
+
+    /// Resolves when the client, of which so much was received, has been waited for too long.
+    fn poll_overdue(&mut self, received: u64, cx: &mut Context<'_>) -> Poll<()> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let at = since + self.limits.wait_max(received).saturating_sub(self.waited);
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if alarm.deadline() != at {
+            alarm.as_mut().reset(at);
+        }
+        alarm.as_mut().poll(cx)
+    }
+
+    /// Something has come: it is waited for again when somebody asks for more.
+    fn rest(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.waited += since.elapsed();
+        }
+    }
+}
+
 /// A request's body.
 #[derive(Debug)]
 pub(super) struct Inbound {
     body: Incoming,
-    limits: BodyLimits,
     exchange: Arc<Exchange>,
-    /// How long the client was waited for, the last time not included.
-    waited: Duration,
-    /// Since when it is waited for now.
-    waiting_since: Option<Instant>,
-    alarm: Option<Pin<Box<Sleep>>>,
+    patience: Patience,
 }
 
 impl Inbound {
     pub(super) fn new(body: Incoming, limits: BodyLimits, exchange: Arc<Exchange>) -> Self {
-        Self { body, limits, exchange, waited: Duration::ZERO, waiting_since: None, alarm: None }
+        Self { body, exchange, patience: Patience::new(limits) }
     }
 
     /// The request that it is of.
@@ -65,18 +95,6 @@ impl Inbound {
     fn refuse(&self, problem: Problem) -> BoxError {
         self.exchange.refuse(problem);
         BodyRefused(problem).into()
-    }
-
-    /// Resolves when the client has been waited for too long.
-    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        let left = self.limits.wait_max(self.exchange.received()).saturating_sub(self.waited);
-        let at = since + left;
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        if alarm.deadline() != at {
-            alarm.as_mut().reset(at);
-        }
-        alarm.as_mut().poll(cx)
     }
 }
 
@@ -90,12 +108,10 @@ impl Body for Inbound {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
-            ready!(this.poll_overdue(cx));
+            ready!(this.patience.poll_overdue(this.exchange.received(), cx));
             return Poll::Ready(Some(Err(this.refuse(Problem::REQUEST_TIMEOUT))));
         };
-        if let Some(since) = this.waiting_since.take() {
-            this.waited += since.elapsed();
-        }
+        this.patience.rest();
         let frame = match frame {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
@@ -103,7 +119,7 @@ impl Body for Inbound {
         };
         if let Some(data) = frame.data_ref() {
             this.exchange.receive(data.len());
-            if this.exchange.received() > this.limits.bytes_max {
+            if this.exchange.received() > this.patience.limits.bytes_max {
                 return Poll::Ready(Some(Err(this.refuse(Problem::REQUEST_TOO_LARGE))));
             }
         }
@@ -180,12 +196,35 @@ impl Body for Outbound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::poll_fn;
+    use tokio::time::advance;
+
+    const LIMITS: BodyLimits =
+        BodyLimits { bytes_max: u64::MAX, rate_min: 1_024, grace: Duration::from_secs(5) };
 
     #[test]
     fn a_client_earns_time_by_sending() {
-        let limits = BodyLimits { bytes_max: u64::MAX, rate_min: 1_024, grace: Duration::from_secs(5) };
-        assert_eq!(limits.wait_max(0), Duration::from_secs(5));
-        assert_eq!(limits.wait_max(10 * 1_024), Duration::from_secs(15));
-        assert!(limits.wait_max(u64::MAX) > Duration::from_hours(24));
+        assert_eq!(LIMITS.wait_max(0), Duration::from_secs(5));
+        assert_eq!(LIMITS.wait_max(10 * 1_024), Duration::from_secs(15));
+        assert!(LIMITS.wait_max(u64::MAX) > Duration::from_hours(24));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_upstream_does_not_make_its_client_slow() {
+        let mut patience = Patience::new(LIMITS);
+        let is_overdue = async |patience: &mut Patience| {
+            poll_fn(|cx| Poll::Ready(patience.poll_overdue(0, cx).is_ready())).await
+        };
+        for second in 1..=4 {
+            assert!(!is_overdue(&mut patience).await, "second {second}");
+            advance(Duration::from_secs(1)).await;
+            assert!(!is_overdue(&mut patience).await, "second {second}");
+            patience.rest();
+            // The upstream takes its time.
+            advance(Duration::from_hours(1)).await;
+        }
+        let begun = Instant::now();
+        poll_fn(|cx| patience.poll_overdue(0, cx)).await;
+        assert_eq!(begun.elapsed().as_secs(), 1, "four of five were used");
     }
 }
