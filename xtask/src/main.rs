@@ -38,7 +38,7 @@ Commands:
   bench service      measures what the tower layer adds to a call, on the memory store
   bench http …       measures what `Idempotency-Key` costs an axum route; what follows is passed on (`--help` lists it)
   bench proxy …      measures what `semel proxy` costs a request without a key, beside a minimal proxy
-  bench runtime …    measures `semel serve` end to end, beside a forwarder that stores nothing
+  bench runtime …    measures `semel serve` end to end, beside a forwarder that stores nothing; or `start`, `memory`, `flat`
   bench sql …        measures the SQL stores beside plain SQL: `sqlite`, `postgres`, `postgres-size`, or all
   bench redis        measures the Redis store beside bare scripts
   bench queue-postgres …  measures the queue on PostgreSQL beside plain SQL: `steps`, `duplicates`, `size`, or all

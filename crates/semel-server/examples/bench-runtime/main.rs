@@ -6,11 +6,13 @@
 //! 3. What is compared is measured in turns, and the figure is the median of the ratios of neighbouring turns, so that
 //!    whatever else the machine does hits both.
 //!
-//! 4. What a backlog costs is measured if it is asked for: it takes gigabytes of disk.
+//! 4. What a backlog and millions of retained executions cost is measured if it is asked for: it takes gigabytes of disk.
 //!
-//! `cargo xtask bench runtime [start|memory] [--seconds N] [--rounds N] [--connections N] [--directory PATH] [--log]`
+//! `cargo xtask bench runtime [start|memory|flat] [--seconds N] [--rounds N] [--connections N] [--directory PATH] [--log]`
 
 mod backlog;
+mod disk;
+mod flat;
 mod neighbour;
 mod store;
 
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Some("hang") => runtime().and_then(|it| it.block_on(own(backlog::hang()))),
         Some("start") => alone(|directory| runtime()?.block_on(backlog::start(directory))),
         Some("memory") => alone(|directory| runtime()?.block_on(backlog::memory(directory))),
+        Some("flat") => alone(|directory| runtime()?.block_on(flat::measure(directory, &options()))),
         _ => alone(|_| runtime()?.block_on(bench(&options()))),
     };
     match ended {
@@ -247,6 +250,9 @@ impl Bench<'_> {
             millis(p50),
             millis(p99)
         );
+        let turn = Duration::from_secs_f64(self.options.seconds);
+        let (p50, p99) = disk::syncs(&self.options.directory, turn)?;
+        println!("  a sync of the disk      {:>9.1} ms   p99 {:.1} ms", millis(p50), millis(p99));
         Ok(())
     }
 
@@ -255,7 +261,7 @@ impl Bench<'_> {
         let traffic = Traffic { kind: "bench.later".to_owned(), ..self.traffic.clone() };
         let make: Make = Arc::new(move |number, _| traffic.batch(number * BATCH, BATCH));
         let (mut ours, mut theirs, mut ratios, mut cpus) = (vec![], vec![], vec![], vec![]);
-        let store = store::Own::open(&self.options.directory)?;
+        let store = store::Own::open(&self.options.directory.join("own"), "later")?;
         for _ in 0..self.options.rounds.min(3) {
             let turn = Duration::from_secs_f64(self.options.seconds);
             let limit = store.accepts(BATCHERS, BATCH, turn).await;

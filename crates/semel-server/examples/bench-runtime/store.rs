@@ -1,8 +1,13 @@
-//! What the queue by itself accepts.
+//! A queue of our own: what it accepts by itself, and what a server is to find in its store.
 
-use crate::Result;
+use crate::{BATCH, BATCHERS, Result};
 use http::HeaderMap;
-use semel_core::{execution::Execution, queue::Queue as _};
+use semel_core::{
+    execution::{Due, Execution, Input, Phase, claimed, step},
+    queue::{Accepted, Change, Queue as _},
+    record::{Body, Holder},
+    retry::{Jitter, RetryPolicy},
+};
 use semel_embedded::EmbeddedQueue;
 use semel_events::event::Event;
 use semel_runtime::{
@@ -21,6 +26,23 @@ use std::{
 };
 use tokio::task::JoinSet;
 
+/// What a server finds an execution as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    Waiting,
+    Completed,
+}
+
+impl Found {
+    /// The function of such executions: one that is called, and one that is not.
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Self::Waiting => "later",
+            Self::Completed => "noop",
+        }
+    }
+}
+
 /// A queue of our own, in this process.
 pub(crate) struct Own {
     queue: Arc<EmbeddedQueue>,
@@ -30,12 +52,12 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Below this directory.
-    pub(crate) fn open(directory: &Path) -> Result<Self> {
+    /// In this directory, for this function.
+    pub(crate) fn open(directory: &Path, function: &str) -> Result<Self> {
         let clock = Arc::new(semel::SystemClock::new());
-        let queue = Arc::new(EmbeddedQueue::open(directory.join("own"), clock)?);
+        let queue = Arc::new(EmbeddedQueue::open(directory, clock)?);
         let near = Policy { allow: Vec::new(), loopback: true };
-        let function = Function::new("later".parse()?, Aim::Url(check_url("http://127.0.0.1/", &near)?));
+        let function = Function::new(function.parse()?, Aim::Url(check_url("http://127.0.0.1/", &near)?));
         let (source, next) = (format!("/bench/{}", nanos()), AtomicU64::new(0));
         Ok(Self { queue, function: Arc::new(function), source, next })
     }
@@ -64,6 +86,47 @@ impl Own {
             count += made as u64 * batch;
         }
         count as f64 / took.as_secs_f64()
+    }
+
+    /// Puts so many executions there, and waits until all of them are where they stay.
+    pub(crate) async fn fill(self, count: u64, found: Found) {
+        let own = Arc::new(self);
+        let mut filling = JoinSet::new();
+        for _ in 0..BATCHERS {
+            let own = Arc::clone(&own);
+            filling.spawn(async move {
+                for _ in 0..count / BATCHERS as u64 / BATCH {
+                    own.put(found).await;
+                }
+            });
+        }
+        filling.join_all().await;
+        own.queue.settled().await;
+    }
+
+    async fn put(&self, found: Found) {
+        let (batch, now) = (self.batch(BATCH), self.queue.clock().now());
+        if found == Found::Waiting {
+            self.queue.accept(&batch).await.expect("it accepts");
+            return;
+        }
+        let until = now + Duration::from_hours(1);
+        let leased = |it| {
+            let due = Execution { phase: Phase::Pending(Due::At(now)), ..it };
+            claimed(now, &due, Holder(1), until).expect("it is due")
+        };
+        let batch: Vec<_> = batch.into_iter().map(leased).collect();
+        let answers = self.queue.accept(&batch).await.expect("it accepts");
+        let completed = |it: &Execution| {
+            let body = Body::Kept { bytes: Vec::new(), until };
+            step(now, it, Input::Complete(body), &RetryPolicy::gen2(), Jitter::LEAST).expect("it runs")
+        };
+        let changes = batch.iter().zip(answers).map(|(it, answer)| {
+            let Accepted::New(expected) = answer else { panic!("{} is new", it.key) };
+            Change { expected, after: completed(it), causes: Vec::new() }
+        });
+        let changes: Vec<_> = changes.collect();
+        self.queue.write(&changes).await.expect("it writes");
     }
 
     fn batch(&self, count: u64) -> Vec<Execution> {
