@@ -2,9 +2,9 @@
 //!
 //! 1. Both are asked in turn, so that whatever else the machine does hits both. Each has a process and a store of
 //!    its own; they share the function that is called.
-//! 2. An event's cost is the server's processor time with the housekeeping that it causes: the clock runs until the server
-//!    rests. Files are moved and merged in lumps, so what is compared is all turns together.
-//!    What a server puts off for longer than [`REST`] counts only if it is done in one of its own turns.
+//! 2. An event's cost is the server's processor time with the housekeeping that it causes. Files are moved and merged in
+//!    lumps, and later than their events, so what is compared is all that each server did from the first turn to the last
+//!    rest, also in the turns of the other.
 //! 3. An empty store has as long a journal as it will ever have: some executions went through it before.
 
 use crate::{
@@ -67,19 +67,6 @@ struct Served {
     next: Arc<AtomicU64>,
 }
 
-/// What events have cost.
-#[derive(Default)]
-struct Cost {
-    events: u64,
-    seconds: f64,
-}
-
-impl Cost {
-    fn micros(&self) -> f64 {
-        self.seconds * 1e6 / self.events as f64
-    }
-}
-
 impl Served {
     async fn start(directory: &Path, function: &Neighbour) -> Result<Self> {
         let server = Neighbour::serve(directory, function.address, false).await?;
@@ -88,21 +75,19 @@ impl Served {
         Ok(Self { server, traffic, next: Arc::new(AtomicU64::new(0)) })
     }
 
-    /// One turn, until everything is completed and tidied up.
-    async fn turn(&self, options: &Options, cost: &mut Cost) -> Result<()> {
+    /// One turn, until everything is completed and tidied up; gives how many events went through.
+    async fn turn(&self, options: &Options) -> Result<u64> {
         let traffic = self.traffic.clone();
         let make: Make = Arc::new(move |number, _| traffic.one(number, None));
         let turn = Duration::from_secs_f64(options.seconds);
         let load = Load { address: self.server.address, connections: options.connections, turn, rate: None };
-        let (before, cpu) = (self.server.completed().await?, self.server.cpu_seconds());
+        let before = self.server.completed().await?;
         let sent = send(&load, &self.next, &make).await?;
         while self.server.completed().await? < before + sent.requests {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         self.rests().await?;
-        cost.events += sent.requests;
-        cost.seconds += self.server.cpu_seconds() - cpu;
-        Ok(())
+        Ok(sent.requests)
     }
 
     /// Waits until the server has nothing to do.
@@ -123,23 +108,28 @@ impl Served {
 
 /// Asks both in turn, and ends the one that is full.
 async fn compare(empty: &Served, full: Served, options: &Options) -> Result<()> {
-    let (mut small, mut large) = (Cost::default(), Cost::default());
-    for served in [empty, &full] {
+    let both = [empty, &full];
+    for served in both {
         // The first turn makes connections, and counts for nothing.
         served.rests().await?;
-        served.turn(options, &mut Cost::default()).await?;
+        served.turn(options).await?;
     }
+    let before = both.map(|it| it.server.cpu_seconds());
+    let mut events = [0; 2];
     for _ in 0..options.rounds {
-        empty.turn(options, &mut small).await?;
-        full.turn(options, &mut large).await?;
+        for (served, events) in both.into_iter().zip(&mut events) {
+            *events += served.turn(options).await?;
+        }
     }
-    let ratio = large.micros() / small.micros();
+    // What was put off has until now.
+    for served in both {
+        served.rests().await?;
+    }
+    let [small, large] =
+        [0, 1].map(|it| (both[it].server.cpu_seconds() - before[it]) * 1e6 / events[it] as f64);
+    let ratio = large / small;
     let verdict = if (ratio - 1.0).abs() <= APART_MAX { "" } else { ": NOT MET" };
-    println!(
-        "  an event costs {:>6.1} µs CPU, {:>6.1} µs on an empty server",
-        large.micros(),
-        small.micros()
-    );
+    println!("  an event costs {large:>6.1} µs CPU, {small:>6.1} µs on an empty server");
     println!("  ratio {ratio:>5.2} (wanted 1 ± {APART_MAX}){verdict}");
     Ok(())
 }
