@@ -10,7 +10,6 @@ use crate::{
     bloom::Probe,
     bucket::{Bucket, Found},
     disk::Disk,
-    error::disk as disk_error,
     lock,
 };
 use semel_core::{fence::Fence, key::Identity, store::StoreError, time::Timestamp};
@@ -131,14 +130,6 @@ impl Archive {
         expired
     }
 
-    /// Removes these buckets, in this order, so that a crash in between does not uncover older values, and
-    /// says how many records that was.
-    pub(crate) fn remove(&self, disk: &dyn Disk, expired: &[Arc<Bucket>]) -> Result<usize, StoreError> {
-        self.replace(Vec::new(), expired);
-        self.discard(disk, expired).map_err(disk_error("remove expired records"))?;
-        Ok(expired.iter().map(|it| it.rows).sum())
-    }
-
     /// Whether a bucket other than this one holds a newer value of the key.
     pub(crate) fn holds_newer(
         &self,
@@ -155,7 +146,8 @@ impl Archive {
         Ok(false)
     }
 
-    /// Takes away the names of files whose buckets are not in the list any more.
+    /// Takes away the names of files whose buckets are not in the list any more, in this order: a crash in between must not
+    /// uncover older values.
     pub(crate) fn discard(&self, disk: &dyn Disk, buckets: &[Arc<Bucket>]) -> io::Result<()> {
         for bucket in buckets {
             let name = format!("gone-{:08}.tmp", bucket.serial());

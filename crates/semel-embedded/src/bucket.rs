@@ -22,12 +22,13 @@ use crate::{
     segment::RESTORE,
 };
 use rusqlite::{
-    Connection, OpenFlags, OptionalExtension, Row, params, params_from_iter,
+    Connection, OpenFlags, OptionalExtension, Row as SqlRow, params, params_from_iter,
     types::{ToSqlOutput, Value, ValueRef},
 };
 use semel_core::{fence::Fence, key::Identity, sabotage, store::StoreError, time::Timestamp};
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow,
     path::Path,
     sync::{
         Arc, Mutex,
@@ -134,7 +135,7 @@ impl Bucket {
         let path = disk.path(name);
         let connection = connect(&path)?;
         let read = |name: &str| {
-            let row = |row: &Row<'_>| row.get::<_, Vec<u8>>(0);
+            let row = |row: &SqlRow<'_>| row.get::<_, Vec<u8>>(0);
             let sql = "SELECT CAST(value AS BLOB) FROM meta WHERE name = ?1";
             connection.query_row(sql, [name], row).optional().map_err(sqlite_error("open a file of records"))
         };
@@ -253,13 +254,12 @@ impl Bucket {
         idle.map_or_else(|| connect(&self.path), Ok)
     }
 
-    /// Adds to these how many values there are that no newer one has replaced, by a text and a number.
-    pub(crate) fn tally(
+    /// Shows every value with the text and the number that its owner counts it by, until it is told to stop.
+    pub(crate) fn each(
         &self,
         counted_by: &str,
-        tally: &mut Tally,
-        is_newest: impl Fn(&Identity, Fence) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
+        mut see: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, StoreError> {
         let failed = || sqlite_error(format!("read `{}`", self.name));
         let connection = connect(&self.path)?;
         for table in ["record", "collided"] {
@@ -267,17 +267,13 @@ impl Bucket {
             let mut statement = connection.prepare(&sql).map_err(failed())?;
             let mut rows = statement.query([]).map_err(failed())?;
             while let Some(row) = rows.next().map_err(failed())? {
-                let read = || -> rusqlite::Result<_> {
-                    Ok((Identity::from_bytes(row.get(0)?), row.get::<_, i64>(1)?, row.get(2)?, row.get(3)?))
-                };
-                let (identity, fence, text, number) = read().map_err(failed())?;
-                let fence = Fence::new(fence.cast_unsigned());
-                if fence.is_some_and(|it| is_newest(&identity, it).unwrap_or(true)) {
-                    *tally.entry((text, number)).or_default() += 1;
+                let Some(row) = Row::read(row).map_err(failed())? else { continue };
+                if see(row).is_break() {
+                    return Ok(ControlFlow::Break(()));
                 }
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Compares the file with its checksum, the first time.
@@ -294,6 +290,23 @@ impl Bucket {
     }
 }
 
+/// What of a row is counted.
+pub(crate) struct Row {
+    pub(crate) identity: Identity,
+    pub(crate) fence: Fence,
+    pub(crate) text: String,
+    pub(crate) number: i64,
+}
+
+impl Row {
+    /// `None` if it has no fence: nobody wrote such a row.
+    fn read(row: &SqlRow<'_>) -> rusqlite::Result<Option<Self>> {
+        let fence = Fence::new(row.get::<_, i64>(1)?.cast_unsigned());
+        let (identity, text, number) = (Identity::from_bytes(row.get(0)?), row.get(2)?, row.get(3)?);
+        Ok(fence.map(|fence| Self { identity, fence, text, number }))
+    }
+}
+
 /// What of a row a list is made of.
 pub(crate) struct Listed {
     pub(crate) identity: Identity,
@@ -302,7 +315,7 @@ pub(crate) struct Listed {
     pub(crate) kind: Value,
 }
 
-fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
+fn listed(row: &SqlRow<'_>) -> rusqlite::Result<Listed> {
     let accepted_at: i64 = row.get(1)?;
     Ok(Listed {
         identity: Identity::from_bytes(row.get(0)?),
@@ -312,7 +325,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
     })
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<Found> {
+fn row(row: &SqlRow<'_>) -> rusqlite::Result<Found> {
     let fence: i64 = row.get(1)?;
     let expires_at: i64 = row.get(2)?;
     Ok(Found {

@@ -16,6 +16,7 @@ use crate::{
     commit::Waiter,
     disk::Disk,
     error::{corrupt, poisoned, refused},
+    expire::Purging,
     frame::{self, Frame, Kind, Put},
     hot::{Entry, Hot},
     kept::{Died, Grave, Kept, is_kept},
@@ -125,6 +126,8 @@ pub(crate) struct State<O: Owner> {
     pub(crate) is_syncer_idle: bool,
     /// Which segments are being moved into SQLite, and since when.
     pub(crate) moving: Option<(u32, Timestamp)>,
+    /// What has expired, and is to go.
+    pub(crate) purging: Purging,
     /// Why housekeeping could not do its work, until it can: the disk is full, most likely.
     pub(crate) trouble: Option<String>,
     /// Why the engine stopped.

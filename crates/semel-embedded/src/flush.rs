@@ -6,7 +6,7 @@
 //!    [`Frame::Moved`] note is durable before the segments go. So every value can be found at every moment,
 //!    and after a crash at any.
 //! 3. The lock is held for one shard at a time. Values are read, and files built, without it.
-//! 4. Buckets of one end that have become many and small are merged.
+//! 4. Buckets of one end that have become many and small are merged, and the smallest of those that have become very many.
 
 use crate::{
     archive::bucket_end,
@@ -32,11 +32,18 @@ use std::{
 /// How many small buckets of one end may stand side by side. What is merged at once takes seconds, in which nothing else is
 /// moved out of the journal: no more than its backlog has room for.
 const SMALL_MAX: usize = 4;
-/// How many rows make a bucket large enough to be left alone. The one without end never is: its rows go only
-/// when it is merged.
-const SMALL_ROWS: usize = 250_000;
+/// How many rows make a bucket large enough to be left alone. A journal of ordinary values has as many, so they are merged only
+/// where their ends differ. The one without end never is large enough: its rows go only when it is merged.
+const SMALL_ROWS: usize = 50_000;
 /// And how many bytes: rows may be large.
 const SMALL_BYTES: u64 = 512 << 20;
+/// How many buckets of one end may stand side by side, whatever their size. To merge a row costs twice what it cost to move it;
+/// to ask one file more, for each new key, costs a hundredth of a microsecond.
+const MANY_MAX: usize = 64;
+/// How many of them are then merged at once.
+const MANY_MERGED: usize = 8;
+/// And how many bytes, together: SQLite maps no more.
+const MERGED_BYTES_MAX: u64 = 4 << 30;
 /// In how many steps buckets are merged, to bound the memory it takes.
 const MERGE_STEPS: u64 = 64;
 
@@ -228,12 +235,14 @@ impl<O: Owner> Engine<O> {
         let _files = lock(&self.files);
         self.pace.begin(Chore::Merge);
         let mut by_end: BTreeMap<Timestamp, Vec<Arc<Bucket>>> = BTreeMap::new();
-        let is_small =
-            |it: &&Arc<Bucket>| it.rows < SMALL_ROWS && it.bytes < SMALL_BYTES || it.end == Timestamp::NEVER;
-        for bucket in self.archive.buckets().list.iter().filter(is_small) {
+        for bucket in &self.archive.buckets().list {
             by_end.entry(bucket.end).or_default().push(Arc::clone(bucket));
         }
-        for (end, small) in by_end.into_iter().filter(|(_, small)| small.len() > SMALL_MAX) {
+        for (end, buckets) in by_end {
+            let small = to_merge(end, &buckets);
+            if small.is_empty() {
+                continue;
+            }
             let merged = self.merged(end, &small)?;
             self.archive.replace(vec![Arc::new(merged)], &small);
             let discarded = self.archive.discard(&*self.disk, &small);
@@ -284,6 +293,41 @@ impl<O: Owner> Engine<O> {
             (identity.unwrap_or_else(|| hot::from_half(half)), payload)
         })
     }
+}
+
+/// Which of the buckets of one end are to become one.
+fn to_merge(end: Timestamp, buckets: &[Arc<Bucket>]) -> Vec<Arc<Bucket>> {
+    let sizes: Vec<_> = buckets.iter().map(|it| Size { rows: it.rows, bytes: it.bytes }).collect();
+    chosen(&sizes, end == Timestamp::NEVER).into_iter().map(|at| Arc::clone(&buckets[at])).collect()
+}
+
+/// How large a bucket is.
+#[derive(Clone, Copy)]
+struct Size {
+    rows: usize,
+    bytes: u64,
+}
+
+/// The places of those that are to become one; none if all are left alone.
+fn chosen(sizes: &[Size], is_endless: bool) -> Vec<usize> {
+    let is_small = |it: &Size| is_endless || it.rows < SMALL_ROWS && it.bytes < SMALL_BYTES;
+    let small: Vec<usize> = (0..sizes.len()).filter(|at| is_small(&sizes[*at])).collect();
+    if small.len() > SMALL_MAX {
+        return small;
+    }
+    if sizes.len() <= MANY_MAX {
+        return Vec::new();
+    }
+    let mut smallest: Vec<usize> = (0..sizes.len()).collect();
+    smallest.sort_by_key(|at| sizes[*at].bytes);
+    let mut bytes = 0;
+    let has_room = |at: &usize| {
+        bytes += sizes[*at].bytes;
+        bytes <= MERGED_BYTES_MAX
+    };
+    let few: Vec<usize> = smallest.into_iter().take(MANY_MERGED).take_while(has_room).collect();
+    // One alone would be copied for nothing.
+    if few.len() > 1 { few } else { Vec::new() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
-//! A disk that can be told to be slow or broken.
+//! A disk that can be told to be slow or broken, and to call somebody when a file gets a name.
 
-use crate::disk::{Disk, DiskFile, OsDisk};
+use crate::{
+    disk::{Disk, DiskFile, OsDisk},
+    lock,
+};
 use std::{
     io,
     path::PathBuf,
@@ -10,9 +13,12 @@ use std::{
     },
 };
 
+type Hook = Box<dyn FnOnce() + Send>;
+
 /// What the syncs of a disk pass: they wait while it is shut, fail when it is broken, and are counted.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
+    hook: Arc<Mutex<Option<(&'static str, Hook)>>>,
     is_shut: Arc<(Mutex<bool>, Condvar)>,
     pub(crate) is_broken: Arc<AtomicBool>,
     syncs: Arc<AtomicUsize>,
@@ -22,6 +28,23 @@ impl Gate {
     pub(crate) fn set_shut(&self, is_shut: bool) {
         *self.is_shut.0.lock().unwrap() = is_shut;
         self.is_shut.1.notify_all();
+    }
+
+    /// Calls this once, when a file whose name begins like that is begun or gets its name.
+    pub(crate) fn hook(&self, prefix: &'static str, hook: impl FnOnce() + Send + 'static) {
+        *lock(&self.hook) = Some((prefix, Box::new(hook)));
+    }
+
+    /// Whether nobody is to be called any more.
+    pub(crate) fn has_called(&self) -> bool {
+        lock(&self.hook).is_none()
+    }
+
+    fn named(&self, name: &str) {
+        let hook = lock(&self.hook).take_if(|(prefix, _)| name.starts_with(*prefix));
+        if let Some((_, hook)) = hook {
+            hook();
+        }
     }
 
     /// How often a file was synced.
@@ -58,12 +81,14 @@ impl Disk for GatedDisk {
         self.0.list()
     }
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.1.named(name);
         Ok(Arc::new(GatedFile(self.0.create(name)?, self.1.clone())))
     }
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         Ok(Arc::new(GatedFile(self.0.open(name)?, self.1.clone())))
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.1.named(to);
         self.0.rename(from, to)
     }
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -3,8 +3,8 @@
 //! 1. After each slice of work it rests. Moving a journal into SQLite takes a processor for a second, and whoever serves on
 //!    the same processors would have to wait.
 //! 2. The longer the journal, the shorter the rests. While it is moved, there are none from three quarters of the way to where
-//!    new keys must wait. While files are merged, which takes longer and shortens nothing, there are none once it should be
-//!    moved.
+//!    new keys must wait. While files are merged or counted, which takes longer and shortens nothing, there are none once it
+//!    should be moved.
 //! 3. Who closes the store does not wait for rests.
 //!
 //! It does not decide what is done, nor when it begins.
@@ -26,6 +26,8 @@ const SLICE: Duration = Duration::from_millis(1);
 const FLUSH_RESTS_MAX: u32 = 5;
 /// And while it merges files.
 const MERGE_RESTS_MAX: u32 = 1;
+/// And while it counts what expires, for which nobody waits.
+const PURGE_RESTS_MAX: u32 = 5;
 /// How long it rests at once, at most: whoever closes the store waits for that long.
 const REST_MAX: Duration = Duration::from_millis(20);
 
@@ -34,6 +36,8 @@ const REST_MAX: Duration = Duration::from_millis(20);
 pub(crate) enum Chore {
     Flush,
     Merge,
+    /// What expires is counted.
+    Purge,
 }
 
 pub(crate) struct Pace {
@@ -74,6 +78,15 @@ impl Pace {
         self.segments.store(segments, Ordering::Relaxed);
     }
 
+    /// Whether the journal is so long that it is to be moved.
+    pub(crate) fn is_flush_due(&self) -> bool {
+        self.segments.load(Ordering::Relaxed) > self.options.flush_segments
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
     }
@@ -106,6 +119,7 @@ fn rest(chore: Chore, worked: Duration, segments: usize, options: &Options) -> D
             (FLUSH_RESTS_MAX, flush_segments, backlog_segments_max.saturating_sub(flush_segments) * 3 / 4)
         }
         Chore::Merge => (MERGE_RESTS_MAX, 0, flush_segments),
+        Chore::Purge => (PURGE_RESTS_MAX, 0, flush_segments),
     };
     if room == 0 {
         return Duration::ZERO;

@@ -59,7 +59,7 @@ pub struct EmbeddedQueue {
     pub(crate) engine: Arc<Engine<Index>>,
     bytes_max: u64,
     // Before the lock, so that the last bytes are on disk when another process may come.
-    _workers: Option<Workers<Index>>,
+    workers: Option<Workers<Index>>,
     _lock: Arc<File>,
 }
 
@@ -122,7 +122,7 @@ impl EmbeddedQueue {
     ) -> Result<Self, StoreError> {
         let engine = Arc::new(Engine::open(disk, clock, options)?);
         let workers = Workers::start(&engine).map_err(disk_error("start its threads"))?;
-        Ok(Self { engine, bytes_max, _workers: Some(workers), _lock: lock })
+        Ok(Self { engine, bytes_max, workers: Some(workers), _lock: lock })
     }
 
     /// Without threads: nothing is synced or moved but by whoever tests it.
@@ -134,7 +134,7 @@ impl EmbeddedQueue {
         options: Options,
     ) -> Result<Self, StoreError> {
         let engine = Arc::new(Engine::open(disk, clock, options)?);
-        Ok(Self { engine, bytes_max: u64::MAX, _workers: None, _lock: lock })
+        Ok(Self { engine, bytes_max: u64::MAX, workers: None, _lock: lock })
     }
 
     /// How many executions are found through the journal, and how many rows stand in SQLite files.

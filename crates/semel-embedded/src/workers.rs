@@ -2,7 +2,7 @@
 //!
 //! 1. The syncer syncs whenever somebody who waits for the disk asks for it, and sleeps otherwise.
 //! 2. The housekeeper makes the next file of the journal ahead of need, moves full ones into SQLite, removes
-//!    buckets that have expired, and verifies files that were there at the start.
+//!    buckets that have expired (of an owner who counts: when it is asked to), and verifies files that were there at the start.
 //! 3. It keeps a reserve for when the disk is full ([`crate::spares`]).
 //! 4. Both end when the store is dropped, after the journal was synced.
 
@@ -81,7 +81,7 @@ impl<O: Owner> Engine<O> {
     /// Whether everything is made ahead, and nothing is to move. The reserve may have been used while it was being filled.
     fn has_no_chores(&self, state: &State<O>) -> bool {
         let is_short = state.next.is_some() && state.segments.len() <= self.options.flush_segments;
-        is_short && self.spares.is_whole()
+        is_short && self.spares.is_whole() && !state.purging.is_asked()
     }
 }
 
@@ -131,6 +131,7 @@ fn housekeeping_loop<O: Owner>(engine: &Engine<O>) {
 fn tidy<O: Owner>(engine: &Engine<O>) -> Result<(), StoreError> {
     let prepared = engine.prepare_next();
     let moved = move_out(engine);
+    engine.purge_as_asked();
     let reserved = engine.spares.fill_reserve().map_err(disk_error("keep room for when the disk is full"));
     // Last, because files that were there at the start are read as a whole.
     let removed = tidy_up(engine);

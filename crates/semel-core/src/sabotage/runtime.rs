@@ -149,6 +149,21 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-embedded) & test(power_cut::queue)",
     },
     Sabotage {
+        name: "queue_purge_counts_twice",
+        breaks: "what comes again while what expired is counted is counted once",
+        caught_by: "package(semel-embedded) & test(queue::purge)",
+    },
+    Sabotage {
+        name: "queue_purged_are_found",
+        breaks: "what is written down as gone is found by nobody",
+        caught_by: "package(semel-embedded) & test(queue::purge)",
+    },
+    Sabotage {
+        name: "queue_purge_keeps_the_journal",
+        breaks: "counting what expires does not keep the journal from being moved",
+        caught_by: "package(semel-embedded) & test(queue::purge)",
+    },
+    Sabotage {
         name: "queue_order_head_ignored",
         breaks: "only the head of an order is handed out",
         caught_by: "package(semel-embedded) & test(queue::rules)",

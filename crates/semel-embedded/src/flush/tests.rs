@@ -2,7 +2,7 @@
 
 use crate::{
     bucket::{Builder, Found},
-    disk::{Disk, DiskFile, OsDisk, SLICE_BYTES},
+    disk::{OsDisk, SLICE_BYTES},
     engine::{Applied, Change, Engine, Options},
     frame::Kind,
     gate::{Gate, GatedDisk},
@@ -25,51 +25,16 @@ use semel_core::{
 use semel_testkit::ManualClock;
 use std::{
     fs::File,
-    io,
-    path::PathBuf,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
-
-type Hook = Box<dyn FnOnce() + Send>;
-
-/// A disk that calls somebody when a file with such a name is begun.
-struct HookDisk(OsDisk, &'static str, Arc<Mutex<Option<Hook>>>);
-
-impl Disk for HookDisk {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
-    }
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let hook = if name.starts_with(self.1) { lock(&self.2).take() } else { None };
-        if let Some(hook) = hook {
-            hook();
-        }
-        self.0.create(name)
-    }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.0.open(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.0.sync_directory()
-    }
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path(name)
-    }
-}
 
 #[test]
 fn what_is_forgotten_while_it_moves_does_not_come_back() {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
-    let hook = Arc::new(Mutex::new(None));
-    let disk = Arc::new(HookDisk(OsDisk::new(directory.path()), "building-", Arc::clone(&hook)));
+    let gate = Gate::default();
+    let disk = Arc::new(GatedDisk(OsDisk::new(directory.path()), gate.clone()));
     let options = Options { segment_bytes: 4096, flush_segments: 1, backlog_segments_max: 8 };
     let engine = Arc::new(Engine::<Records>::open(disk, clock.arc(), options).unwrap());
     let key = Key::new("moving", 1).unwrap();
@@ -87,10 +52,10 @@ fn what_is_forgotten_while_it_moves_does_not_come_back() {
     let first = write(&engine, None, now + Duration::from_hours(1));
     roll(&engine);
     let forgotten = Arc::new(OnceLock::new());
-    *lock(&hook) = Some(Box::new({
+    gate.hook("building-", {
         let (engine, forgotten, write) = (Arc::clone(&engine), Arc::clone(&forgotten), write.clone());
         move || forgotten.set(write(&engine, Some(first), now)).unwrap()
-    }));
+    });
     engine.flush().unwrap();
     roll(&engine);
     clock.advance(Duration::from_secs(1));
@@ -133,9 +98,9 @@ fn what_is_completed_while_it_moves_never_waits_again() {
     const EVENTS: u64 = 4;
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
-    let hook = Arc::new(Mutex::new(None));
+    let gate = Gate::default();
     let open = || {
-        let disk = HookDisk(OsDisk::new(directory.path()), "waiting-", Arc::clone(&hook));
+        let disk = GatedDisk(OsDisk::new(directory.path()), gate.clone());
         let options = Options { segment_bytes: 4096, flush_segments: 1, backlog_segments_max: 8 };
         let lock = Arc::new(File::open("/dev/null").unwrap());
         let queue = EmbeddedQueue::idle(Arc::new(disk), lock, clock.arc(), options).unwrap();
@@ -150,17 +115,17 @@ fn what_is_completed_while_it_moves_never_waits_again() {
     let new: Vec<_> = (0..EVENTS).map(|it| waiting(it, now)).collect();
     done(&queue, queue.accept(&new)).unwrap();
     roll(&queue);
-    *lock(&hook) = Some(Box::new({
+    gate.hook("waiting-", {
         let queue = Arc::clone(&queue);
         move || {
             complete_one(&queue, now);
             queue.engine.roll(&mut lock(&queue.engine.state), Purpose::Known).unwrap();
         }
-    }));
+    });
 
     // One is completed while a file of those that wait is made, and the file of the journal that says so is moved next.
     queue.engine.flush().unwrap();
-    assert!(lock(&hook).is_none(), "a file of those that wait was made");
+    assert!(gate.has_called(), "a file of those that wait was made");
     queue.engine.flush().unwrap();
     drop(queue);
 
@@ -216,4 +181,30 @@ fn a_file_that_is_built_holds_up_nobodys_sync_for_more_than_a_slice() {
     }
     assert_eq!(gate.syncs(), SLICES);
     assert_eq!(builder.finish(&[]).unwrap().rows, 2 * SLICES);
+}
+
+/// Which of buckets with so many rows, of a kilobyte each, become one.
+fn check_chosen(rows: &[usize], is_endless: bool, expected: &[usize]) {
+    let sizes: Vec<_> = rows.iter().map(|it| super::Size { rows: *it, bytes: *it as u64 * 1_024 }).collect();
+    assert_eq!(super::chosen(&sizes, is_endless), expected);
+}
+
+#[test]
+fn what_a_journal_of_ordinary_values_becomes_is_not_written_twice() {
+    check_chosen(&[100_000; 64], false, &[]);
+}
+
+#[test]
+fn more_than_a_few_small_files_become_one() {
+    check_chosen(&[900, 100_000, 900, 900, 900], false, &[]);
+    check_chosen(&[900, 100_000, 900, 900, 900, 900], false, &[0, 2, 3, 4, 5]);
+    check_chosen(&[100_000; 5], true, &[0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_smallest_of_very_many_files_become_one_that_can_still_be_mapped() {
+    let mut rows = [1_000_000; 70];
+    (rows[3], rows[30]) = (60_000, 50_000);
+    check_chosen(&rows, false, &[30, 3, 0, 1, 2, 4]);
+    check_chosen(&[3_000_000; 70], false, &[]);
 }

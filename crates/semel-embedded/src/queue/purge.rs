@@ -1,7 +1,7 @@
 //! Removing what has expired.
 //!
-//! 1. Files of which everything has expired go whole; what has expired in the journal is removed by a note in
-//!    the journal, so that it is counted once.
+//! 1. Files of which everything has expired go whole, which the housekeeper does: whoever asks waits, and nobody else. What has
+//!    expired in the journal is removed by a note in the journal, so that it is counted once.
 //! 2. Whoever moves executions into files at the moment is waited for, [`TRIES_MAX`] times; then what has expired
 //!    goes the next time that it is asked for.
 
@@ -15,33 +15,52 @@ const TRIES_MAX: usize = 4;
 
 impl EmbeddedQueue {
     pub(super) async fn purge_now(&self, expired_at: Timestamp, limit: u32) -> Result<u32, StoreError> {
-        let mut purged = None;
+        if limit == 0 {
+            return Ok(0);
+        }
+        let mut purged = self.purge_files(expired_at).await?;
+        let left = (limit as usize).saturating_sub(purged);
         for _ in 0..TRIES_MAX {
             let mut idle = pin!(self.engine.idle.notified());
             idle.as_mut().enable();
-            purged = self.engine.purge_expired(expired_at, limit as usize)?;
-            if purged.is_some() {
+            if let Some(count) = self.engine.purge_quiet_journal(expired_at, left)? {
+                purged += count;
                 break;
             }
             idle.await;
         }
-        let purged = purged.unwrap_or(0);
         if purged > 0 {
             self.engine.settle().await?;
         }
         Ok(u32::try_from(purged).unwrap_or(u32::MAX))
     }
+
+    async fn purge_files(&self, expired_at: Timestamp) -> Result<usize, StoreError> {
+        self.engine.ask_to_purge(expired_at)?;
+        loop {
+            let mut idle = pin!(self.engine.idle.notified());
+            // Enlisted before the look, so that an end in between is not missed.
+            idle.as_mut().enable();
+            if let Some(purged) = self.engine.purged()? {
+                return Ok(purged);
+            }
+            if self.workers.is_none() {
+                self.engine.purge_as_asked();
+                continue;
+            }
+            idle.await;
+        }
+    }
 }
 
 impl Engine<Index> {
     /// How many were removed; `None` if somebody else is at the files.
-    fn purge_expired(&self, expired_at: Timestamp, limit: usize) -> Result<Option<usize>, StoreError> {
-        if limit == 0 {
-            return Ok(Some(0));
-        }
+    fn purge_quiet_journal(&self, expired_at: Timestamp, limit: usize) -> Result<Option<usize>, StoreError> {
         let Ok(_files) = self.files.try_lock() else { return Ok(None) };
-        let purged = self.purge_buckets(expired_at)?;
         self.chores.notify_one();
-        Ok(Some(purged + self.purge_journal(expired_at, limit.saturating_sub(purged))?))
+        self.purge_journal(expired_at, limit).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,7 +79,7 @@ impl State<Index> {
         now: Timestamp,
     ) -> Fence {
         let was = expired.map_or(Was::Absent, |it| Was::Expired(it.code));
-        self.put(new, was, None, floor, now)
+        self.put(new, was, expired, floor, now)
     }
 
     /// Puts what an execution became.
@@ -90,19 +90,20 @@ impl State<Index> {
         floor: Timestamp,
         now: Timestamp,
     ) -> Fence {
-        self.put(new, Was::Changed(before.code), Some(before.sequence), floor, now)
+        self.put(new, Was::Changed(before.code), Some(before), floor, now)
     }
 
     fn put(
         &mut self,
         new: &mut New<'_>,
         was: Was,
-        sequence: Option<u64>,
+        before: Option<&Standing>,
         floor: Timestamp,
         now: Timestamp,
     ) -> Fence {
         let fence = self.next_fence(now);
         if new.execution.order.is_some() {
+            let sequence = before.filter(|_| matches!(was, Was::Changed(_))).map(|it| it.sequence);
             // Fences only grow, so they are places in every order.
             card::set_sequence(&mut new.payload, sequence.unwrap_or(fence.get()));
         }
@@ -119,8 +120,11 @@ impl State<Index> {
             is_continued: new.is_continued && !sabotage::is_on("queue_causes_apart"),
             payload: &new.payload,
         };
-        let (entry, before) = self.place(&put, note);
-        self.owner.replace(&self.hot, half(&new.identity), before.as_ref(), &entry);
+        let (entry, replaced) = self.place(&put, note);
+        if let (None, Some(before)) = (&replaced, before) {
+            self.purging.overtook(before.expires_at);
+        }
+        self.owner.replace(&self.hot, half(&new.identity), replaced.as_ref(), &entry);
         fence
     }
 }
