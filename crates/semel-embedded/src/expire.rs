@@ -48,7 +48,8 @@ impl Purging {
 
     /// A value of a file was taken the place of, which had expired then.
     pub(crate) fn overtook(&mut self, expired_at: Timestamp) {
-        if self.counting.is_some_and(|upto| expired_at <= upto) && !sabotage::is_on("queue_purge_counts_twice")
+        if self.counting.is_some_and(|upto| expired_at <= upto)
+            && !sabotage::is_on("queue_purge_counts_twice")
         {
             self.overtaken += 1;
         }
@@ -168,7 +169,11 @@ impl<O: Owner> Engine<O> {
                 }
                 self.breathe();
                 moved = self.flush_if_due();
-                if moved.is_err() || self.pace.is_closing() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if moved.is_err() || self.pace.is_closing() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             })?;
             mem::replace(&mut moved, Ok(()))?;
             if ended.is_break() {

@@ -6,6 +6,7 @@
 //!    is as short again as it was before. So an empty queue is warmed up until its journal is as long as it will ever be.
 //! 3. Files are moved and merged in lumps, so this cost is that of all turns together, and not of the one in the middle. Whether
 //!    it is flat is judged by the mean of those shapes that have many callers: one alone mostly waits for the disk.
+//! 4. What expires is purged while others go on; what they get done meanwhile is compared with the turn before.
 
 use crate::{limit::Log, load::Clocked, machine, median};
 use semel_core::{
@@ -50,6 +51,9 @@ struct Arguments {
 
 /// How many executions fill the journal up to where it is moved.
 const WARM_UP: u64 = 200_000;
+/// How many expire at once, and after which time all of them have.
+const EXPIRING: u64 = 1_000_000;
+const LONG_AFTER: Duration = Duration::from_hours(24 * 90);
 /// How one measures: how many callers, and how large their batches are.
 const SHAPES: [(usize, usize); 4] = [(1, 1), (64, 1), (512, 1), (8, 100)];
 /// How much more or less an execution may cost than in an empty queue.
@@ -114,6 +118,8 @@ pub(crate) async fn bench(words: &[String]) {
     tell_flatness(&costs);
     // Last, because what it leaves behind waits.
     bench.turns("accept only", &queue, 8, 100, false).await;
+    drop(queue);
+    bench.expiry().await;
 }
 
 /// What an execution costs by what is kept, beside what it cost at first.
@@ -127,8 +133,12 @@ fn tell_flatness(costs: &[f64]) {
 }
 
 fn open(directory: &Path) -> Arc<EmbeddedQueue> {
+    open_at(directory, &Clocked::new())
+}
+
+fn open_at(directory: &Path, clock: &Clocked) -> Arc<EmbeddedQueue> {
     let began = Instant::now();
-    let queue = Arc::new(EmbeddedQueue::open(directory, Clocked::new().arc()).expect("the queue opens"));
+    let queue = Arc::new(EmbeddedQueue::open(directory, clock.arc()).expect("the queue opens"));
     println!("  open                           {:>9.0} ms", began.elapsed().as_secs_f64() * 1e3);
     queue
 }
@@ -170,6 +180,28 @@ impl Bench {
         }
         let with_many = &costs[1..];
         (queue, with_many.iter().sum::<f64>() / with_many.len() as f64)
+    }
+
+    /// Finished executions expire under traffic; each time a turn before, and the turns in which they go.
+    async fn expiry(&self) {
+        let (mut ratios, mut removed) = (Vec::new(), 0);
+        let clock = Clocked::new();
+        let queue = open_at(&self.arguments.directory.join("expiry"), &clock);
+        for _ in 0..self.arguments.rounds {
+            self.fill(&queue, EXPIRING, true).await;
+            queue.settled().await;
+            let traffic = || self.turn(64, |at| pairs(Arc::clone(&queue), self.executions(at, 1), true));
+            let before = traffic().await;
+            clock.advance(LONG_AFTER);
+            let purging = tokio::spawn(purged(Arc::clone(&queue)));
+            let mut during = Vec::new();
+            while !purging.is_finished() {
+                during.push(traffic().await);
+            }
+            removed += purging.await.expect("it does not panic");
+            ratios.push(during.iter().sum::<f64>() / during.len() as f64 / before);
+        }
+        println!("\n{removed} executions expired under traffic: {:.2} of the throughput before", median(ratios));
     }
 
     /// The queue and the limit, turn by turn. What an execution cost, in microseconds of a processor.
@@ -264,6 +296,20 @@ impl Bench {
             }
         })
         .await
+    }
+}
+
+/// Purges what has expired, as the runtime does; how many executions that was.
+async fn purged(queue: Arc<EmbeddedQueue>) -> u64 {
+    const BATCH: u32 = 256;
+    let mut all = 0;
+    loop {
+        let purged = queue.purge(queue.clock().now(), BATCH).await.expect("it purges");
+        all += u64::from(purged);
+        if purged < BATCH {
+            return all;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

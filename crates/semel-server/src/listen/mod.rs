@@ -7,7 +7,8 @@
 //!    line feed, two lengths, a length and an encoding, an encoding that nobody knows, a folded line) is refused, and
 //!    the connection closed. So are heads that are too large or too many; in HTTP/2 only the request is refused.
 //! 4. There is a limit to all connections, and to those of one address. At the first, nobody is accepted until one ends;
-//!    at the second, the new one is closed. Running out of file descriptors pauses the accepting, and ends nothing.
+//!    at the second, the new one is closed. Running out of file descriptors pauses the accepting, and ends nothing; there are
+//!    as many as the system allows.
 //! 5. When it is told to stop, it accepts no more, lets what is under way finish, and ends.
 //! 6. Whatever is refused before a request can be read is told as a problem document, and the connection then closed in
 //!    a way that lets the client read it. The log has an event of it.
@@ -18,6 +19,7 @@
 
 mod accept;
 mod connection;
+pub(crate) mod descriptors;
 pub(crate) mod fuzz;
 mod head;
 mod inspect;

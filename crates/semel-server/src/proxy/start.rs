@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::ProxySettings,
     exit::Failure,
-    listen::{self, Arrived, Door, Stop, Stopper},
+    listen::{self, Arrived, Door, Stop, Stopper, descriptors},
     store_url,
 };
 use http::Response;
@@ -60,6 +60,7 @@ pub struct Proxy {
 
 /// Runs the proxy until a signal ends it.
 pub async fn run(settings: ProxySettings) -> Result<(), Failure> {
+    descriptors::raise();
     let once = store_url::open(&settings.store, settings.seal_keys.as_deref()).await?;
     let proxy = Proxy::bind(settings, once)?;
     let signals = proxy.stop_on_signals()?;

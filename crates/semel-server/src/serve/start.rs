@@ -20,7 +20,7 @@ use crate::{
     config::{NoSecret, ServerSettings, warnings},
     exit::Failure,
     ingest::{BodyLimits, Ingest, problems::PAGES},
-    listen::{self, Door, Stop, Stopper},
+    listen::{self, Door, Stop, Stopper, descriptors},
 };
 use semel::http::ProblemBase;
 use semel_core::{queue::Queue, sabotage::is_on};
@@ -51,6 +51,7 @@ pub struct Server {
 
 /// Runs the server until a signal ends it, or its disk does. The file is read again by what is given.
 pub async fn run(mut settings: ServerSettings, reread: Reread) -> Result<(), Failure> {
+    descriptors::raise();
     let (queue, foundation) = queue::open(&settings.store, settings.limits.disk_bytes_max).await?;
     let crashes = Crashes::note(&settings);
     crashes.wait().await;

@@ -6,6 +6,7 @@ use http::{Method, Request};
 use semel_testkit::Mount;
 use serde_json::Value;
 use std::{fs, io::Write as _, path::Path};
+use tempfile::TempDir;
 
 const HELD: usize = 300;
 
@@ -111,6 +112,16 @@ async fn f3_what_was_accepted_is_finished_on_a_full_disk_and_events_are_taken_ag
     drop(mount);
 }
 
+/// A server in this directory, with limits that a shell sets.
+fn limited(directory: TempDir, limits: &str) -> Server {
+    let typed = command(directory.path(), &[]);
+    let words: Vec<_> = typed.get_args().map(|it| it.to_str().unwrap()).collect();
+    let line = format!("{limits}; exec {} {}", typed.get_program().to_str().unwrap(), words.join(" "));
+    let program =
+        Proxy::spawn(std::process::Command::new("sh").args(["-c", &line]).current_dir(directory.path()));
+    Server::of(directory, program)
+}
+
 /// F19: accepting pauses, what is under way is finished, deliveries are no attempts until they can be made.
 #[tokio::test(flavor = "multi_thread")]
 async fn f19_out_of_descriptors_nothing_is_lost_and_no_attempt_is_used_up() {
@@ -123,12 +134,7 @@ async fn f19_out_of_descriptors_nothing_is_lost_and_no_attempt_is_used_up() {
         held.address, function.address
     );
     fs::write(directory.path().join("semel.toml"), file).unwrap();
-    let typed = command(directory.path(), &[]);
-    let words: Vec<_> = typed.get_args().map(|it| it.to_str().unwrap()).collect();
-    let line = format!("ulimit -n 64; exec {} {}", typed.get_program().to_str().unwrap(), words.join(" "));
-    let program =
-        Proxy::spawn(std::process::Command::new("sh").args(["-c", &line]).current_dir(directory.path()));
-    let server = Server::of(directory, program);
+    let server = limited(directory, "ulimit -n 64");
     assert_eq!(bulk(&server, 0).await.status, 202);
     held.called(1).await;
     // The store opens no more files, which would take descriptors and give them back: the reserve is whole, and the file after
@@ -165,4 +171,16 @@ async fn f19_out_of_descriptors_nothing_is_lost_and_no_attempt_is_used_up() {
     soon("room", async { while server.event("evt-2", "{}").await.status != 202 {} }).await;
     completed(&server, "orders", 2).await;
     assert!(!server.program.log().contains("panicked"), "{}", server.program.log());
+}
+
+/// F19: a soft limit is none: the server has as many descriptors as the system allows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_soft_limit_of_descriptors_does_not_count() {
+    let (function, directory) = (Upstream::echo().await, tempfile::tempdir().unwrap());
+    let file = format!("[[function]]\nname = \"orders\"\nurl = \"http://{}/\"\n", function.address);
+    fs::write(directory.path().join("semel.toml"), file).unwrap();
+    let server = limited(directory, "ulimit -Sn 64; ulimit -Hn 1000");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.program.id())).unwrap();
+    let line = limits.lines().find(|it| it.starts_with("Max open files")).unwrap();
+    assert_eq!(line.split_whitespace().skip(3).collect::<Vec<_>>(), ["1000", "1000", "files"]);
 }
