@@ -21,4 +21,12 @@ mod proof;
 mod reach;
 mod serve;
 mod stop;
+#[cfg(any(
+    feature = "dynamodb",
+    feature = "firestore",
+    feature = "nats",
+    feature = "postgres",
+    feature = "redis"
+))]
+mod stores;
 mod upgrade;
