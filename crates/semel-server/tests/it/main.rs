@@ -4,6 +4,7 @@
 
 mod support;
 
+mod answers;
 mod api;
 mod cli;
 #[cfg(feature = "__clients")]
