@@ -81,12 +81,16 @@ pub(super) fn is_ambiguous(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (lengths.next(), codings.next()) {
         (None, None) => false,
-        (Some(length), None) => lengths.next().is_some() || !length.as_bytes().iter().all(u8::is_ascii_digit),
+        (Some(length), None) => lengths.next().is_some() || !is_number(length),
         (None, Some(coding)) => {
             codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked")
         }
         (Some(_), Some(_)) => true,
     }
+}
+
+fn is_number(value: &HeaderValue) -> bool {
+    !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit)
 }
 
 /// Whether this asks for an upgrade to a WebSocket, or agrees to one.
@@ -274,6 +278,7 @@ mod tests {
             &[(length, "5"), (length, "6")],
             &[(length, "5, 5")],
             &[(length, "+5")],
+            &[(length, "")],
             &[(coding, "gzip")],
             &[(coding, "gzip, chunked")],
             &[(coding, "chunked"), (coding, "chunked")],

@@ -123,6 +123,20 @@ mod nats {
         let servers::Nats { url, bucket } = servers::nats();
         two_are_one(&format!("{url}?bucket={bucket}&replicas=1"), &[]).await;
     }
+
+    /// Its clients cannot see it, and would be warned of it at every start.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn that_its_servers_sync_always_is_vouched_for_in_the_url() {
+        let upstream = Upstream::echo().await;
+        let servers::Nats { url, bucket } = servers::nats();
+        for (more, is_warned) in [("", true), ("&syncs_always=false", true), ("&syncs_always=true", false)] {
+            let proxy = proxy(upstream.address, &format!("{url}?bucket={bucket}{more}"), &[]);
+            let warnings = proxy.events("the store promises less than it could", 1);
+            let has = |what: &str| warnings.iter().any(|it| it["finding"].as_str().unwrap().contains(what));
+            assert!(has("replicas"), "there is one: {warnings:?}");
+            assert_eq!(has("sync_interval"), is_warned, "{more}: {warnings:?}");
+        }
+    }
 }
 
 #[cfg(feature = "dynamodb")]
