@@ -3,7 +3,8 @@
 //! 1. Each feature passes the lints alone, with the tests of its store, and brings the crates of no other store.
 //! 2. The tests of all stores are one binary, run once beside all servers. With them go those inside of the library that
 //!    no other step builds.
-//! 3. So are those of the queue on PostgreSQL, and of the program whose nodes share one: they are named `postgres::`.
+//! 3. So are those of the queue on PostgreSQL, and of the program whose nodes or proxies share a store: they are in modules
+//!    that are named after its server, as in `postgres::`.
 //! 4. What was left out is said last, in capitals: a run without a server proves nothing about its store.
 
 use crate::{
@@ -28,9 +29,16 @@ const STORES: [Store; 6] = [
     Store { feature: "firestore", servers: &[Kind::Firestore], crates: &["gcp-", "google-", "firestore"] },
 ];
 
-/// The tests of the queue, and of the program on it, that want PostgreSQL beside them.
-pub(crate) const QUEUES: &str =
-    "(binary_id(semel-runtime::it) | binary_id(semel-server::it)) & test(/(^|::)postgres::/)";
+/// The tests of the queue, and of the program on it or on a store, that want a server beside them.
+pub(crate) fn beside_servers() -> String {
+    let of: Vec<_> = Kind::ALL.iter().map(|it| named_after(*it)).collect();
+    format!("(binary_id(semel-runtime::it) | binary_id(semel-server::it)) & ({})", of.join(" | "))
+}
+
+/// The tests in modules that are named after a server.
+fn named_after(kind: Kind) -> String {
+    format!("test(/(^|::){}::/)", kind.name())
+}
 
 /// The features of all stores, and what else is off unless asked for, as cargo wants them for the whole workspace.
 pub(crate) fn features() -> String {
@@ -108,13 +116,11 @@ impl StoreTests {
         // Most of their time they wait for a lease to lapse or a timeout to pass.
         command.args(["--test-threads", "8"]);
         let stores = run_command(&mut command);
-        if left_out.contains(&Kind::Postgres) {
-            return stores;
-        }
-        let mut queues =
+        let mut programs =
             cargo(&["nextest", "run", "-p", "semel-runtime", "-p", "semel-server", "--test", "it"]);
-        queues.args(["--no-fail-fast", "--features", "semel-runtime/postgres", "-E", QUEUES]);
-        stores.and(run_command(queues.envs(servers.variables())))
+        programs.args(["--no-fail-fast", "--features", program_features(&left_out)]);
+        programs.args(["-E", &program_filter(&left_out), "--no-tests", "pass"]);
+        stores.and(run_command(programs.envs(servers.variables())))
     }
 
     /// Says loudly which servers the tests had to do without.
@@ -139,6 +145,20 @@ fn tested_features(left_out: &[Kind]) -> String {
     let is_tested = |it: &&Store| !it.servers.iter().any(|server| left_out.contains(server));
     let stores: Vec<_> = STORES.iter().filter(is_tested).map(|it| it.feature).collect();
     format!("{},jmespath", stores.join(","))
+}
+
+/// Those of the queue and of the program, which has all stores but one unless more is said.
+fn program_features(left_out: &[Kind]) -> &'static str {
+    if left_out.contains(&Kind::DynamoDb) {
+        "semel-runtime/postgres"
+    } else {
+        "semel-runtime/postgres,semel-server/dynamodb"
+    }
+}
+
+/// The tests of the queue and of the program whose servers are there.
+fn program_filter(left_out: &[Kind]) -> String {
+    left_out.iter().fold(beside_servers(), |all, it| format!("{all} & not {}", named_after(*it)))
 }
 
 /// All tests of the stores, those of functions that need a server, and those inside of the library that are built only
@@ -170,5 +190,16 @@ mod tests {
         assert!(!filter(&[]).contains("not"));
         assert_eq!(with_their_company(&[Kind::Redis]), [Kind::Redis, Kind::Valkey]);
         assert_eq!(with_their_company(&left_out), left_out);
+    }
+
+    #[test]
+    fn a_server_that_is_left_out_takes_the_programs_tests_with_it() {
+        assert_eq!(program_filter(&[]), beside_servers());
+        assert!(beside_servers().contains("test(/(^|::)postgres::/) | test(/(^|::)redis::/)"));
+        let left_out = [Kind::DynamoDb, Kind::Valkey];
+        let rest = " & not test(/(^|::)dynamodb::/) & not test(/(^|::)valkey::/)";
+        assert_eq!(program_filter(&left_out), format!("{}{rest}", beside_servers()));
+        assert_eq!(program_features(&left_out), "semel-runtime/postgres");
+        assert!(program_features(&[]).ends_with(",semel-server/dynamodb"));
     }
 }

@@ -70,12 +70,14 @@ fn tools() -> Result<bool, Failure> {
 fn bare_packages() -> Result<(), Failure> {
     let of_semel = ["", "seal", "http", "axum", "lambda", "jmespath"].map(|it| ("semel", it));
     let of_testkit = ["", "lambda"].map(|it| ("semel-testkit", it));
-    let of_runtime =
-        [("semel-events", ""), ("semel-events", "jmespath"), ("semel-runtime", ""), ("semel-server", "")];
-    of_semel.iter().chain(&of_testkit).chain(&of_runtime).try_for_each(|(package, features)| {
-        let bare = ["-p", package, "--no-default-features", "--features", features];
-        run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
-    })
+    let of_runtime = [("semel-events", ""), ("semel-events", "jmespath"), ("semel-runtime", "")];
+    let of_server = ["", "dynamodb"].map(|it| ("semel-server", it));
+    of_semel.iter().chain(&of_testkit).chain(&of_runtime).chain(&of_server).try_for_each(
+        |(package, features)| {
+            let bare = ["-p", package, "--no-default-features", "--features", features];
+            run_command(cargo(&["clippy"]).args(bare).args(["--", "-D", "warnings"]))
+        },
+    )
 }
 
 fn unit_tests(has_nextest: bool) -> Result<(), Failure> {
@@ -84,8 +86,10 @@ fn unit_tests(has_nextest: bool) -> Result<(), Failure> {
     if has_nextest {
         // What misuse is told names types of all crates in the tree, so it is compiled with the fewest. The tests of the
         // stores want their servers beside them, and are a step of their own.
-        let elsewhere =
-            format!("not (binary_id(semel::stores) | test(/^compile_fail::/) | {})", stores::QUEUES);
+        let elsewhere = format!(
+            "not (binary_id(semel::stores) | test(/^compile_fail::/) | {})",
+            stores::beside_servers()
+        );
         run_command(cargo(&["nextest", "run"]).args(all).args(["-E", &elsewhere]))?;
         let misuse = ["-p", "semel", "--test", "it", "-E", "test(/^compile_fail::/)"];
         return run_command(cargo(&["nextest", "run"]).args(misuse));

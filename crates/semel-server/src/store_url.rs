@@ -7,7 +7,7 @@
 //! | `postgres://user:password@host/database?table=…&schema=…` | PostgreSQL |
 //! | `sqlite://path?table=…` | SQLite |
 //! | `redis://…`, `rediss://…`, `?prefix=…` | Redis or Valkey |
-//! | `nats://host:4222?bucket=…&replicas=…` | a key-value bucket of NATS JetStream |
+//! | `nats://host:4222?bucket=…&replicas=…&syncs_always=true` | a key-value bucket of NATS JetStream; the last is what somebody vouches for, because its clients cannot see it |
 //! | `dynamodb://table?region=…&endpoint=…` | DynamoDB, if it is built in |
 //! | `firestore://project/database?collection=…` | Firestore |
 //!
@@ -63,6 +63,7 @@ pub(crate) enum Place {
         url: String,
         bucket: String,
         replicas: usize,
+        syncs_always: bool,
     },
     DynamoDb {
         table: String,
@@ -126,8 +127,9 @@ fn place(text: &str) -> Result<Place, Wanted> {
         "nats" | "tls" => {
             let bucket = query.take("bucket").unwrap_or_else(|| "semel".to_owned());
             let replicas = query.number("replicas", 1, 5)?.unwrap_or(1) as usize;
-            query.finish(&["bucket", "replicas"])?;
-            Place::Nats { bucket, replicas, url: query.rest() }
+            let syncs_always = query.flag("syncs_always")?.unwrap_or(false);
+            query.finish(&["bucket", "replicas", "syncs_always"])?;
+            Place::Nats { bucket, replicas, syncs_always, url: query.rest() }
         }
         "dynamodb" => {
             let (region, endpoint) = (query.take("region"), query.take("endpoint"));
@@ -243,7 +245,12 @@ mod tests {
         let prefix = Some("billing".to_owned());
         is("rediss://h/0?prefix=billing", &Place::Redis { url: "rediss://h/0".to_owned(), prefix });
         let (url, bucket) = ("nats://t@h".to_owned(), "b".to_owned());
-        is("nats://t@h?bucket=b&replicas=3", &Place::Nats { url, bucket, replicas: 3 });
+        is(
+            "nats://t@h?bucket=b&replicas=3&syncs_always=true",
+            &Place::Nats { url, bucket, replicas: 3, syncs_always: true },
+        );
+        let (url, bucket) = ("nats://h".to_owned(), "semel".to_owned());
+        is("nats://h", &Place::Nats { url, bucket, replicas: 1, syncs_always: false });
         let region = Some("eu-central-1".to_owned());
         is(
             "dynamodb://t?region=eu-central-1",
@@ -269,6 +276,7 @@ mod tests {
             "redis://h?prefx=a",
             "nats://h?replicas=0",
             "nats://h?replicas=x",
+            "nats://h?syncs_always=yes",
             "postgres://h/d?create=maybe",
             "file:",
             "dynamodb:t",

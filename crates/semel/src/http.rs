@@ -5,8 +5,10 @@
 //!    `draft-ietf-httpapi-idempotency-key-header-07`.
 //! 2. A key names an operation of one caller on one route of one service: service, method, route, caller and key together. So
 //!    nobody gets, blocks or even notices another caller's keys. A key without a caller is refused: [`Caller`].
-//! 3. A key that comes again with another request (method, path, query, chosen headers, body) is refused, and nothing of the
-//!    first one is shown.
+//! 3. A key that comes again on its route with another request (path, query, chosen headers, `Content-Encoding`, body) is
+//!    refused, and nothing of the first one is shown. With another method, or on another route, it names another operation, and
+//!    that runs. Where nothing tells routes apart ([`IdempotencyLayer::route`]), each path is one. A compressed body is compared
+//!    as the bytes that came.
 //! 4. Requests of other methods than the layer's, and those without a key where none is required, pass through untouched.
 //! 5. Work that was begun is finished. When its client hangs up it goes on in a task of its own, and its outcome is recorded:
 //!    [`IdempotencyLayer::idle`] waits for it. A panic is a crash: nothing is written, the client gets a 500, and the next try
@@ -19,7 +21,7 @@
 //!    for that.
 //! 9. Bodies have limits. A request's is read once, into one buffer, and handed on as that. Nothing is allocated for what was
 //!    only announced, and a large body is not copied to be compared, JSON or not.
-//! 10. What only Semel may say (`Idempotency-Replayed`, `Semel-…`) is taken off requests and responses.
+//! 10. What only Semel may say (`Idempotency-Replayed`, `Semel-…`) is taken off requests and responses, headers and trailers.
 //! 11. Refusals are problems (RFC 9457) with fixed texts, and a page each: [`problems`]. Who speaks gRPC or gRPC-web is told the
 //!     same as a `grpc-status` and a `grpc-message`, with HTTP 200, as such clients expect it.
 //!
@@ -32,7 +34,7 @@
 //! | a key, and nobody knows whose | 401 [`caller-missing`](problems::caller_missing), with `WWW-Authenticate` if that would tell |
 //! | the body is too large, or ends early | 413 [`request-too-large`](problems::request_too_large), 400 [`request-incomplete`](problems::request_incomplete) |
 //! | the first one is still being carried out | waits for it; then 409 [`in-progress`](problems::in_progress), with `Retry-After` |
-//! | another request under the same key | 422 [`mismatch`](problems::mismatch) |
+//! | another request under the same key, on the same route | 422 [`mismatch`](problems::mismatch) |
 //! | done, and the response was not kept, or not for so long | 409 [`response-not-retained`](problems::response_not_retained) |
 //! | nobody knows whether it was done | 409 [`outcome-unknown`](problems::outcome_unknown) |
 //! | as many keys of its caller are remembered as may be | 429 [`quota`](problems::quota), with `Retry-After` |

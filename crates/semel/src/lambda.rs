@@ -24,8 +24,10 @@
 //! | `Semel.Mismatch` | the key was used with another payload; nothing ran |
 //! | `Semel.NotKept`, `Semel.Expired` | it took effect, and its result is not there any more |
 //! | `Semel.Sealed` | it took effect, and its encrypted result does not open: look at the keys |
+//! | `Semel.FailedBefore` | it is over, and not by its handler's word: its record says that it was given up |
 //! | `Semel.OutcomeUnknown` | somebody has to find out whether it took effect, and resolve it |
 //! | `Semel.Superseded`, `Semel.Lapsed`, `Semel.Unconfirmed`, `Semel.Contended`, `Semel.Store` | come again |
+//! | `Semel.EffectReused`, `Semel.Refused`, `Semel.NotFound` | not answered: of a handler that hands on such an error, about an effect that it used twice or from an operator's verb, it is a `HandlerError` |
 //!
 //! It does not retry, and it cannot see how the event source is set up. For partial answers to batches,
 //! `ReportBatchItemFailures` must be switched on there: without it, Lambda takes every answer for a success, and

@@ -389,6 +389,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::http) & test(/^draft::/)",
     },
     Sabotage {
+        name: "http_encoding_not_in_fingerprint",
+        breaks: "the same bytes in another encoding are another request",
+        caught_by: "binary_id(semel) & test(/^http::fingerprint::/)",
+    },
+    Sabotage {
+        name: "http_trailers_forged",
+        breaks: "a trailer says nothing that only Semel may say",
+        caught_by: "binary_id(semel::http) & test(/^hostile::/)",
+    },
+    Sabotage {
         name: "http_body_has_no_limit",
         breaks: "a body has a limit",
         caught_by: "binary_id(semel::http) & (test(/^responses::/) | test(/^wire::/))",
@@ -454,6 +464,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^hostile::nothing_can_be_read/)",
     },
     Sabotage {
+        name: "listen_accepts_two_lengths",
+        breaks: "a body has one length",
+        caught_by: "binary_id(semel-server::it) & test(/^hostile::nothing_can_be_read/)",
+    },
+    Sabotage {
+        name: "listen_heads_have_no_limit",
+        breaks: "heads, addresses and headers are limited",
+        caught_by: "binary_id(semel-server::it) & test(/^hostile::heads_/)",
+    },
+    Sabotage {
         name: "listen_waits_for_first_byte",
         breaks: "a client that says nothing is not waited for",
         caught_by: "binary_id(semel-server::it) & test(/^hostile::a_client_that_says_nothing/)",
@@ -484,6 +504,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^logs::no_secret/)",
     },
     Sabotage {
+        name: "proxy_passes_ambiguous_answers",
+        breaks: "an answer that can be read in two ways is not passed on",
+        caught_by: "binary_id(semel-server::it) & test(/^answers::an_answer_that_can_be_read/)",
+    },
+    Sabotage {
         name: "proxy_releases_lost_request",
         breaks: "what the upstream may have got is not sent again while its lease stands",
         caught_by: "binary_id(semel-server::it) & test(/^lost::a_request_that_takes_too_long/)",
@@ -497,6 +522,11 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "proxy_trusts_client_forwarded",
         breaks: "a client does not say who it is",
         caught_by: "binary_id(semel-server::it) & test(/^pass::the_upstream_learns/)",
+    },
+    Sabotage {
+        name: "proxy_waits_for_bodies",
+        breaks: "a body that comes too slowly is not waited for",
+        caught_by: "binary_id(semel-server::it) & test(/^hostile::a_body_that_comes_too_slowly/)",
     },
     Sabotage {
         name: "refused_result_is_unconfirmed",

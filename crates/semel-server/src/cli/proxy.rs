@@ -28,7 +28,7 @@ Stores:
   postgres://USER@HOST/DATABASE     ?table= &schema= &create=false &connections_max=
   sqlite://FILE                     ?table=
   redis://HOST, rediss://HOST       ?prefix=
-  nats://HOST                       ?bucket= &replicas=
+  nats://HOST                       ?bucket= &replicas= &syncs_always=true
   dynamodb://TABLE                  ?region= &endpoint=
   firestore://PROJECT/DATABASE      ?collection=
 

@@ -11,6 +11,7 @@ use super::Limits;
 use crate::problem::Problem;
 use http::{Uri, header::COOKIE};
 use httparse::{Header, Request, Status};
+use semel_core::sabotage;
 use std::mem::MaybeUninit;
 
 /// Most headers that can be allowed.
@@ -28,7 +29,7 @@ pub(super) enum Framing {
 /// How the body that follows a head is delimited, if the head can be read in one way only. Its lines are known to
 /// end with CR LF.
 pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
-    if head.len() > limits.head_bytes_max {
+    if exceeds(head.len(), limits.head_bytes_max) {
         return Err(Problem::HEADERS_TOO_LARGE);
     }
     if has_long_line(head, limits) {
@@ -42,10 +43,10 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
         Ok(Status::Partial) | Err(_) => return Err(Problem::BAD_REQUEST),
     }
     let target = request.path.unwrap_or_default();
-    if target.len() > limits.uri_bytes_max {
+    if exceeds(target.len(), limits.uri_bytes_max) {
         return Err(Problem::URI_TOO_LONG);
     }
-    if request.headers.len() > limits.headers_max {
+    if exceeds(request.headers.len(), limits.headers_max) {
         return Err(Problem::HEADERS_TOO_LARGE);
     }
     if !is_target(target) {
@@ -58,20 +59,25 @@ pub(super) fn check(head: &[u8], limits: &Limits) -> Result<Framing, Problem> {
 /// here as those of HTTP/1 are.
 pub(super) fn check_read<B>(request: &http::Request<B>, limits: &Limits) -> Option<Problem> {
     let target = request.uri().path_and_query().map_or(0, |it| it.as_str().len());
-    if target > limits.uri_bytes_max {
+    if exceeds(target, limits.uri_bytes_max) {
         return Some(Problem::URI_TOO_LONG);
     }
     let headers = request.headers();
     // One `Cookie` may come in many pieces.
     let crumbs = headers.get_all(COOKIE).iter().count();
     let count = headers.len() - crumbs.saturating_sub(1);
-    (count > limits.headers_max).then_some(Problem::HEADERS_TOO_LARGE)
+    exceeds(count, limits.headers_max).then_some(Problem::HEADERS_TOO_LARGE)
+}
+
+/// Whether this is more than a limit of heads allows.
+pub(super) fn exceeds(size: usize, most: usize) -> bool {
+    size > most && !sabotage::is_on("listen_heads_have_no_limit")
 }
 
 /// Whether the first line is longer than any may be: a method and a version stand beside the target.
 pub(super) fn has_long_line(head: &[u8], limits: &Limits) -> bool {
     let line_max = limits.uri_bytes_max + 64;
-    head.len() > line_max && !head[..line_max].contains(&b'\n')
+    exceeds(head.len(), line_max) && !head[..line_max].contains(&b'\n')
 }
 
 fn is_target(target: &str) -> bool {
@@ -87,16 +93,16 @@ fn framing(headers: &[Header<'_>], is_http11: bool) -> Option<Framing> {
     match (lengths.next(), encodings.next()) {
         (None, None) => Some(Framing::Length(0)),
         (Some(length), None) => {
-            let is_number =
-                !length.is_empty() && length.iter().all(u8::is_ascii_digit) && lengths.next().is_none();
-            let text = std::str::from_utf8(length).ok().filter(|_| is_number)?;
+            let is_only = lengths.next().is_none() || sabotage::is_on("listen_accepts_two_lengths");
+            let is_number = !length.is_empty() && length.iter().all(u8::is_ascii_digit);
+            let text = std::str::from_utf8(length).ok().filter(|_| is_only && is_number)?;
             text.parse().ok().map(Framing::Length)
         }
         (None, Some(encoding)) => {
             let is_chunked = encoding.eq_ignore_ascii_case(b"chunked") && encodings.next().is_none();
             (is_chunked && is_http11).then_some(Framing::Chunked)
         }
-        (Some(_), Some(_)) => None,
+        (Some(_), Some(_)) => sabotage::is_on("listen_accepts_two_lengths").then_some(Framing::Chunked),
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::{
     Limits,
-    head::{Framing, check, has_long_line},
+    head::{Framing, check, exceeds, has_long_line},
 };
 use crate::problem::Problem;
 use semel_core::sabotage;
@@ -184,7 +184,8 @@ impl Inspector {
         if has_long_line(&self.head, &self.limits) {
             return Err(Problem::URI_TOO_LONG);
         }
-        if self.head.len() > self.limits.head_bytes_max { Err(Problem::HEADERS_TOO_LARGE) } else { Ok(()) }
+        let is_too_large = exceeds(self.head.len(), self.limits.head_bytes_max);
+        if is_too_large { Err(Problem::HEADERS_TOO_LARGE) } else { Ok(()) }
     }
 
     fn chunk_size(&mut self, bytes: &[u8]) -> Result<usize, Problem> {
@@ -245,7 +246,7 @@ impl Inspector {
             Scanned::More => bytes.len(),
         };
         *read += used;
-        if *read > self.limits.head_bytes_max {
+        if exceeds(*read, self.limits.head_bytes_max) {
             return Err(Problem::HEADERS_TOO_LARGE);
         }
         if matches!(scanned, Scanned::Ended { length: 0, .. }) {

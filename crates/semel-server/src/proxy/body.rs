@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use semel::http::{BodyRefused, Problem};
+use semel_core::sabotage;
 use std::{
     error::Error as StdError,
     pin::Pin,
@@ -57,6 +58,9 @@ impl Patience {
 
     /// Resolves when the client, of which so much was received, has been waited for too long.
     fn poll_overdue(&mut self, received: u64, cx: &mut Context<'_>) -> Poll<()> {
+        if sabotage::is_on("proxy_waits_for_bodies") {
+            return Poll::Pending;
+        }
         let since = *self.since.get_or_insert_with(Instant::now);
         let at = since + self.limits.wait_max(received).saturating_sub(self.waited);
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(at)));

@@ -3,8 +3,8 @@
 //! 1. A request goes out once. What comes back, whatever its status, goes to the client; redirects included.
 //! 2. A request that was certainly not sent (nobody listens, no connection in time) is answered with 502, and its key is
 //!    released: the next try is a first one.
-//! 3. A request that was sent, and whose answer did not come (the connection broke, the time was over), may have been
-//!    carried out. It is answered with 502 or 504, and nothing is written: its key stays in progress until its lease has
+//! 3. A request that was sent, and whose answer did not come (the connection broke, the time was over) or can be read in
+//!    more than one way, may have been carried out. It is answered with 502 or 504, and nothing is written: its key stays in progress until its lease has
 //!    lapsed. What happens then is the route's `on_lost`: the next duplicate is sent to the upstream, or everybody is told
 //!    that the outcome is unknown until an operator has resolved it.
 //! 4. A request that asks for a WebSocket, and has no key, is passed on; if the upstream agrees, the two connections
@@ -17,7 +17,8 @@ use super::{
     body::{Inbound, Outbound},
     exchange::Exchange,
     headers::{
-        CalledBy, add_via, is_websocket, join_cookies, set_forwarded, set_websocket, strip_hop_by_hop,
+        CalledBy, add_via, is_ambiguous, is_websocket, join_cookies, set_forwarded, set_websocket,
+        strip_hop_by_hop,
     },
     memory::Room,
     resolve::record,
@@ -115,6 +116,8 @@ enum NoAnswer {
     NotSent(legacy::Error),
     /// It may have been sent.
     Broken(legacy::Error),
+    /// It was sent, and what came can be read in more than one way.
+    Ambiguous,
     /// It was sent, and nothing came.
     TooLate,
 }
@@ -248,6 +251,7 @@ impl Forwarding {
                 *onward.uri_mut() = self.target(&location(&response));
                 self.client.request(onward).await.map_err(NoAnswer::Broken)
             }
+            Some(Ok(response)) if is_refused(&response) => Err(NoAnswer::Ambiguous),
             Some(Ok(response)) => Ok(response),
             Some(Err(error)) if was_not_sent(&error) => Err(NoAnswer::NotSent(error)),
             Some(Err(error)) => Err(NoAnswer::Broken(error)),
@@ -296,6 +300,10 @@ impl Forwarding {
                 warn!(error, record, "the upstream did not answer a request that it may have got");
                 self.problem(if has_key { Problem::UPSTREAM } else { KEYLESS_LOST }, Verdict::Lost)
             }
+            NoAnswer::Ambiguous => {
+                warn!(record, "the upstream's answer can be read in more than one way, and is not passed on");
+                self.problem(if has_key { Problem::UPSTREAM } else { KEYLESS_LOST }, Verdict::Lost)
+            }
             NoAnswer::TooLate => {
                 warn!(record, "the upstream did not answer in time");
                 self.problem(
@@ -313,6 +321,11 @@ impl Forwarding {
         response.extensions_mut().insert(if is_released { Verdict::Released } else { verdict });
         response
     }
+}
+
+/// Whether an answer is not to be passed on.
+fn is_refused(response: &Response<Incoming>) -> bool {
+    is_ambiguous(response.headers()) && !sabotage::is_on("proxy_passes_ambiguous_answers")
 }
 
 /// Whether nothing of a request can have reached the upstream: there was no connection, or it was closed before it took

@@ -8,13 +8,15 @@
 //!    there, in any other `X-Forwarded-…` and in `X-Real-IP` is believed only if it is a proxy that the operator trusts;
 //!    then the proxy adds itself to it. Else all of that is taken off.
 //! 4. Several `Cookie` headers, which HTTP/2 allows, become one.
+//! 5. An answer says in one way where it ends: by one length, or by chunks and nothing else. Else two programs could read
+//!    different answers in it.
 //!
 //! Nothing here reads or writes a byte.
 
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue,
-    header::{self, CONNECTION, TE, TRANSFER_ENCODING, UPGRADE},
+    header::{self, CONNECTION, CONTENT_LENGTH, TE, TRANSFER_ENCODING, UPGRADE},
 };
 use semel::http::IDEMPOTENCY_REPLAYED;
 use semel_core::sabotage;
@@ -71,6 +73,24 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
+}
+
+/// Whether the head of an answer says in more than one way where its body ends, or in one that is not known here.
+pub(super) fn is_ambiguous(headers: &HeaderMap) -> bool {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (lengths.next(), codings.next()) {
+        (None, None) => false,
+        (Some(length), None) => lengths.next().is_some() || !is_number(length),
+        (None, Some(coding)) => {
+            codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+        }
+        (Some(_), Some(_)) => true,
+    }
+}
+
+fn is_number(value: &HeaderValue) -> bool {
+    !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit)
 }
 
 /// Whether this asks for an upgrade to a WebSocket, or agrees to one.
@@ -244,6 +264,27 @@ mod tests {
         }
         let two = [("connection", "upgrade"), ("upgrade", "websocket"), ("upgrade", "h2c")];
         assert!(!is_websocket(&headers(&two)));
+    }
+
+    #[test]
+    fn an_answer_ends_where_its_head_says_it_in_one_way() {
+        let (length, coding) = ("content-length", "transfer-encoding");
+        for lines in [&[][..], &[(length, "5")], &[(coding, "chunked")], &[(coding, "Chunked")]] {
+            assert!(!is_ambiguous(&headers(lines)), "{lines:?}");
+        }
+        for lines in [
+            &[(length, "5"), (coding, "chunked")][..],
+            &[(length, "5"), (length, "5")],
+            &[(length, "5"), (length, "6")],
+            &[(length, "5, 5")],
+            &[(length, "+5")],
+            &[(length, "")],
+            &[(coding, "gzip")],
+            &[(coding, "gzip, chunked")],
+            &[(coding, "chunked"), (coding, "chunked")],
+        ] {
+            assert!(is_ambiguous(&headers(lines)), "{lines:?}");
+        }
     }
 
     fn forwarded_by(peer: &str, is_trusted: bool) -> HeaderMap {

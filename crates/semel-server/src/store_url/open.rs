@@ -77,7 +77,7 @@ async fn found(place: &Place, builder: OnceBuilder) -> Found {
         Place::Postgres { .. } => postgres(place, builder).await,
         Place::Sqlite { url, table } => sqlite(url, table.as_deref(), builder).await,
         Place::Redis { url, prefix } => redis(url, prefix.as_deref(), builder).await,
-        Place::Nats { url, bucket, replicas } => nats(url, bucket, *replicas, builder).await,
+        Place::Nats { .. } => nats(place, builder).await,
         Place::DynamoDb { .. } => dynamodb(place, builder).await,
         Place::Firestore { project, database, collection } => {
             firestore(project, database.as_deref(), collection.as_deref(), builder).await
@@ -139,9 +139,15 @@ async fn redis(url: &str, prefix: Option<&str>, builder: OnceBuilder) -> Found {
 }
 
 #[cfg(feature = "nats")]
-async fn nats(url: &str, bucket: &str, replicas: usize, builder: OnceBuilder) -> Found {
+async fn nats(place: &Place, builder: OnceBuilder) -> Found {
     use semel::store::nats::{Bucket, NatsStore};
-    let store = NatsStore::connect_or_create(url, &Bucket::new(bucket).replicas(replicas)).await?;
+    let Place::Nats { url, bucket, replicas, syncs_always } = place else {
+        unreachable!("it is asked for NATS")
+    };
+    let mut store = NatsStore::connect_or_create(url, &Bucket::new(bucket).replicas(*replicas)).await?;
+    if *syncs_always {
+        store = store.syncs_always();
+    }
     let report = store.doctor().await?;
     Ok((builder.store(store), report))
 }
@@ -193,6 +199,6 @@ not_built_in!("embedded", embedded(&Path, OnceBuilder));
 not_built_in!("postgres", postgres(&Place, OnceBuilder));
 not_built_in!("sqlite", sqlite(&str, Option<&str>, OnceBuilder));
 not_built_in!("redis", redis(&str, Option<&str>, OnceBuilder));
-not_built_in!("nats", nats(&str, &str, usize, OnceBuilder));
+not_built_in!("nats", nats(&Place, OnceBuilder));
 not_built_in!("dynamodb", dynamodb(&Place, OnceBuilder));
 not_built_in!("firestore", firestore(&str, Option<&str>, Option<&str>, OnceBuilder));

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod answers;
 mod api;
 mod cli;
 #[cfg(feature = "__clients")]
@@ -21,4 +22,12 @@ mod proof;
 mod reach;
 mod serve;
 mod stop;
+#[cfg(any(
+    feature = "dynamodb",
+    feature = "firestore",
+    feature = "nats",
+    feature = "postgres",
+    feature = "redis"
+))]
+mod stores;
 mod upgrade;

@@ -3,11 +3,14 @@
 //! 1. What carries no key passes as it is: nothing is read ahead, nothing is boxed.
 //! 2. What was read is handed on as the same bytes, with the trailers that came after it.
 //! 3. What was read only in part is handed on followed by the rest, or by the error that ended it.
+//! 4. Trailers say nothing that only Semel may say, in either direction: as headers do not.
 
+use super::headers::strip_own;
 use ::http::HeaderMap;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
+use semel_core::sabotage;
 use std::{
     fmt,
     pin::Pin,
@@ -59,7 +62,7 @@ pub(super) struct Partly<B: http_body::Body> {
 }
 
 impl<B: http_body::Body> Body<B> {
-    /// The body as it is.
+    /// The body as it is, but for trailers that only Semel may say.
     pub const fn pass(body: B) -> Self {
         Self { ahead: Bytes::new(), passed: Some(body), behind: None }
     }
@@ -155,17 +158,17 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(this.ahead)))));
         }
         if let Some(passed) = this.passed.as_pin_mut() {
-            return passed.poll_frame(context);
+            return passed.poll_frame(context).map_ok(cleaned);
         }
         let Some(Behind { piece, rest, last }) = this.behind.as_deref_mut() else { return Poll::Ready(None) };
         if !piece.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(piece)))));
         }
         if let Some(rest) = rest {
-            return rest.as_mut().poll_frame(context);
+            return rest.as_mut().poll_frame(context).map_ok(cleaned);
         }
         Poll::Ready(last.take().map(|it| match it {
-            Last::Trailers(trailers) => Ok(Frame::trailers(trailers)),
+            Last::Trailers(trailers) => Ok(cleaned(Frame::trailers(trailers))),
             Last::Error(error) => Err(error),
         }))
     }
@@ -197,6 +200,16 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
             }
         }
     }
+}
+
+/// A frame as it goes on.
+fn cleaned(mut frame: Frame<Bytes>) -> Frame<Bytes> {
+    if let Some(trailers) = frame.trailers_mut()
+        && !sabotage::is_on("http_trailers_forged")
+    {
+        strip_own(trailers);
+    }
+    frame
 }
 
 impl<B: http_body::Body> fmt::Debug for Body<B> {

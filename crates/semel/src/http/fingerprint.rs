@@ -4,12 +4,17 @@
 //!    body: each with its length, so that nothing can be moved from one into the other.
 //! 2. A body whose type says JSON, and that is JSON, is compared as JSON: the order of members and the space between
 //!    tokens do not matter. Any other body is compared byte for byte.
-//! 3. No body is copied for that but a small one of JSON.
+//! 3. What `Content-Encoding` says is always compared, since it says what the bytes mean, and a body that has one is compared
+//!    byte for byte: nothing is unpacked. A request that has none has the fingerprint that it had before there was this rule.
+//! 4. No body is copied for that but a small one of JSON.
 //!
 //! Trailers and all other headers are not compared: they do not say what is asked for, and clients change them
 //! between tries.
 
-use ::http::{HeaderMap, HeaderName, header::CONTENT_TYPE};
+use ::http::{
+    HeaderMap, HeaderName,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+};
 use semel_core::{
     fingerprint::{Fingerprint, json_room},
     sabotage,
@@ -18,6 +23,9 @@ use semel_core::{
 
 /// Room for what is compared of most heads.
 const HEAD_BYTES: usize = 128;
+
+/// Stands in front of what `Content-Encoding` says, where the length of the method would stand: none is so long.
+const ENCODED: usize = u32::MAX as usize;
 
 /// What of a request's head is compared.
 pub(crate) struct Asked<'a> {
@@ -30,21 +38,23 @@ pub(crate) struct Asked<'a> {
 /// Of this request, with these headers and this body.
 pub(crate) fn fingerprint(asked: &Asked<'_>, compared: &[HeaderName], body: &[u8]) -> Fingerprint {
     let body = if sabotage::is_on("http_body_not_in_fingerprint") { &[] } else { body };
-    let json = if is_json(asked.headers) { Some(body) } else { None };
+    let is_encoded =
+        asked.headers.contains_key(CONTENT_ENCODING) && !sabotage::is_on("http_encoding_not_in_fingerprint");
+    let json = if is_json(asked.headers) && !is_encoded { Some(body) } else { None };
     // With room for a JSON text, and to put the members of a small one in order; a large one needs none.
     let room = json.map_or(0, |it| json_room(it).min(it.len() + HEAD_BYTES));
     with_bytes(|head| {
         head.reserve(HEAD_BYTES + room);
+        if is_encoded {
+            put_number(head, ENCODED);
+            put_values(head, asked.headers, &CONTENT_ENCODING);
+        }
         for part in [asked.method, asked.route, asked.path_and_query] {
             put(head, part.as_bytes());
         }
         for name in compared {
-            let values = asked.headers.get_all(name);
             put(head, name.as_str().as_bytes());
-            put_number(head, values.iter().count());
-            for value in values {
-                put(head, value.as_bytes());
-            }
+            put_values(head, asked.headers, name);
         }
         // The body stands last, and needs no length. JSON and bytes never share a hash.
         let as_json = json.and_then(|it| Fingerprint::of_head_and_json(head, it).ok());
@@ -65,6 +75,15 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case(b"application/json") || suffix.eq_ignore_ascii_case(b"+json")
 }
 
+/// All values of a header, and how many there are.
+fn put_values(head: &mut Vec<u8>, headers: &HeaderMap, name: &HeaderName) {
+    let values = headers.get_all(name);
+    put_number(head, values.iter().count());
+    for value in values {
+        put(head, value.as_bytes());
+    }
+}
+
 fn put(head: &mut Vec<u8>, part: &[u8]) {
     put_number(head, part.len());
     head.extend_from_slice(part);
@@ -79,12 +98,13 @@ mod tests {
     use super::*;
     use ::http::header::ACCEPT;
 
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Debug)]
     struct Sample {
         method: &'static str,
         route: &'static str,
         path: &'static str,
         content_type: &'static [&'static str],
+        encoding: &'static [&'static str],
         accept: &'static str,
         body: &'static [u8],
     }
@@ -94,6 +114,7 @@ mod tests {
         route: "/orders/{id}",
         path: "/orders/7?dry=1",
         content_type: &["application/json"],
+        encoding: &[],
         accept: "*/*",
         body: br#"{"a":1,"b":2}"#,
     };
@@ -102,6 +123,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         for value in sample.content_type {
             headers.append(CONTENT_TYPE, value.parse().unwrap());
+        }
+        for value in sample.encoding {
+            headers.append(CONTENT_ENCODING, value.parse().unwrap());
         }
         headers.append(ACCEPT, sample.accept.parse().unwrap());
         let asked = Asked {
@@ -124,6 +148,12 @@ mod tests {
             Sample { content_type: &[], ..SAMPLE },
             Sample { content_type: &["text/plain"], ..SAMPLE },
             Sample { content_type: &["application/json", "application/json"], ..SAMPLE },
+            Sample { encoding: &["gzip"], ..SAMPLE },
+            Sample { encoding: &["br"], ..SAMPLE },
+            Sample { encoding: &["gzip", "br"], ..SAMPLE },
+            Sample { encoding: &["gzip, br"], ..SAMPLE },
+            Sample { encoding: &[""], ..SAMPLE },
+            Sample { encoding: &["gzip"], content_type: &["text/plain"], ..SAMPLE },
             Sample { body: br#"{"a":1,"b":3}"#, ..SAMPLE },
             Sample { body: b"", ..SAMPLE },
             Sample { body: br#"{"a":1,"b":2"#, ..SAMPLE },
@@ -159,6 +189,26 @@ mod tests {
         for content_type in [&["text/plain"], &["application/jsonp"], &["application/x-ndjson"], &["json"]] {
             assert!(!reordered(content_type), "{content_type:?}");
         }
+    }
+
+    #[test]
+    fn what_is_encoded_is_compared_byte_for_byte() {
+        let one = Sample { encoding: &["gzip"], ..SAMPLE };
+        assert_eq!(of(one), of(one));
+        assert_ne!(of(one), of(Sample { body: br#"{"b":2,"a":1}"#, ..one }));
+    }
+
+    /// Records of earlier versions are compared with it.
+    #[test]
+    fn a_request_that_is_not_encoded_has_the_fingerprint_that_it_always_had() {
+        let mut head = Vec::new();
+        for part in ["POST", "/orders/{id}", "/orders/7?dry=1", "content-type"] {
+            put(&mut head, part.as_bytes());
+        }
+        put_number(&mut head, 1);
+        put(&mut head, b"application/json");
+        let always = Fingerprint::of_parts(&[&head], Some(SAMPLE.body)).unwrap();
+        assert_eq!(of(SAMPLE), always);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which headers go where.
 //!
-//! 1. What is Semel's own (`Idempotency-Replayed`, `Semel-…`) is taken off requests and off the service's responses:
-//!    nobody else says it.
+//! 1. What is Semel's own (`Idempotency-Replayed`, `Semel-…`) is taken off requests and off the service's responses, also
+//!    where it is a trailer: nobody else says it.
 //! 2. Of a response, the allow-listed headers are kept, with repeats in order and every byte of their values.
 //! 3. `Set-Cookie`, `Date`, hop-by-hop headers, and those that `Connection` names, are never kept, whatever the list says.
 //! 4. `Content-Length` follows from the body. Only the answer to a `HEAD` keeps it, since there it says what a body would

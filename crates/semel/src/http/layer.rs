@@ -177,7 +177,7 @@ impl IdempotencyLayer {
         self.with(|it| it.route = Some(Arc::new(route)))
     }
 
-    /// Which headers must be the same when a key comes again; `Content-Type` unless set.
+    /// Which headers must be the same when a key comes again; `Content-Type` unless set. `Content-Encoding` must be in any case.
     pub fn fingerprint_headers(self, names: impl IntoIterator<Item = HeaderName>) -> Self {
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort_by(|one, other| one.as_str().cmp(other.as_str()));

@@ -186,6 +186,15 @@ mod tests {
     }
 
     #[test]
+    fn every_type_stands_in_the_documentation() {
+        let (source, manual) = (include_str!("error.rs"), include_str!("../lambda.rs"));
+        let types = source.split('"').filter(|it| it.len() > 6 && it.starts_with("Semel."));
+        for error_type in types {
+            assert!(manual.contains(&format!("`{error_type}`")), "`{error_type}` is not in the table");
+        }
+    }
+
+    #[test]
     fn a_long_error_is_cut_at_the_limits() {
         let error = NamedError::new("T".repeat(4_000), "m".repeat(4_000));
         assert_eq!(error.error_type().len(), ERROR_TYPE_BYTES_MAX);

@@ -1,9 +1,10 @@
 //! What must be refused, and what must not be told. The numbers are those of the project's list of hostile inputs.
 
-use crate::bodies::whole;
+use crate::bodies::{data, pieces, whole};
 use crate::support::{Answer, App, Sent, World, json, keyless, order, post};
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, header::AUTHORIZATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header::AUTHORIZATION};
+use http_body::Frame;
 use http_body_util::Full;
 use semel::http::{Caller, IDEMPOTENCY_KEY};
 
@@ -182,7 +183,7 @@ async fn our_own_headers_cannot_be_forged() {
         request
     };
     let own = |answer: &Answer| {
-        let names = answer.headers.keys().map(http::HeaderName::as_str);
+        let names = answer.headers.keys().map(HeaderName::as_str);
         names.filter(|it| it.starts_with("semel-") || *it == "idempotency-replayed").count()
     };
     for request in [forged(order("k")), forged(keyless(Method::POST)), forged(keyless(Method::GET))] {
@@ -197,6 +198,27 @@ async fn our_own_headers_cannot_be_forged() {
     let replay = app.send(forged(order("k"))).await;
     assert!(replay.is_replay());
     assert_eq!(own(&replay), 1);
+}
+
+/// 33: nor is it said where it is a trailer: of what is kept, of what is too long for that, and of what has no key.
+#[tokio::test]
+async fn our_own_headers_cannot_be_forged_as_trailers() {
+    let trailers = ["idempotency-replayed", "semel-fence", "x-sum"]
+        .map(|it| (HeaderName::from_static(it), HeaderValue::from_static("true")));
+    let trailers: HeaderMap = trailers.into_iter().collect();
+    let world = World::new();
+    let app = world.answering(&world.layer().response_bytes_max(10), move |number| {
+        let text = if number == 1 { "short" } else { "longer than ten bytes" };
+        Response::new(pieces([data(text), Ok(Frame::trailers(trailers.clone()))]))
+    });
+    let requests = [order("kept"), order("long"), keyless(Method::POST), keyless(Method::GET), order("kept")];
+    for (n, request) in requests.into_iter().enumerate() {
+        let answer = app.send(request).await;
+        let names: Vec<_> =
+            answer.trailers.iter().flat_map(HeaderMap::keys).map(HeaderName::as_str).collect();
+        assert_eq!(names, ["x-sum"], "the {n}th");
+        assert_eq!(answer.is_replay(), n == 4);
+    }
 }
 
 /// 36: whatever a key says, it is a name and nothing else.

@@ -36,6 +36,8 @@ fn child() {
             "orders" => orders(embedded().await).await,
             "messages" => messages(embedded().await).await,
             "requests" => requests(embedded().await).await,
+            "rule" => details(embedded().await, Pick::event_bridge()).await,
+            "pointer" => details(embedded().await, Pick::pointer("/detail/order~1id").unwrap()).await,
             #[cfg(feature = "jmespath")]
             "envelopes" => envelopes(embedded().await).await,
             #[cfg(feature = "dynamodb")]
@@ -95,6 +97,19 @@ async fn messages(once: Once) {
             "fail" if lease.attempt() == 1 => Err("not now".into()),
             _ => Ok(()),
         }
+    });
+    lambda_runtime::run(function).await.unwrap();
+}
+
+/// Events of EventBridge.
+async fn details(once: Once, key: Pick) {
+    let function = lambda::events(once, key).handler(async |event: LambdaEvent<Value>, lease| {
+        let detail = &event.payload["detail"];
+        tell(&format!("run {} {detail} attempt {}", event.payload["source"], lease.attempt()));
+        if detail["fails"] == true && lease.attempt() == 1 {
+            return Err("not now".into());
+        }
+        Ok(json!({"done": detail, "attempt": lease.attempt()}))
     });
     lambda_runtime::run(function).await.unwrap();
 }
@@ -284,6 +299,89 @@ async fn a_batch_is_answered_in_parts() {
         process.kill(),
         ["run one attempt 1", "run fail attempt 1", "run two attempt 1", "run fail attempt 2"]
     );
+}
+
+/// What `what_follows_a_failed_message…` shows within one process, from one process to the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fifo_queue_keeps_its_order_also_in_the_process_that_comes_after() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let message = |id: &str, group: &str, body: &str| {
+        json!({
+            "messageId": id, "body": body, "eventSource": "aws:sqs",
+            "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo",
+            "attributes": {"ApproximateReceiveCount": "1", "MessageGroupId": group},
+        })
+    };
+    let messages = [
+        message("1", "a", "one"),
+        message("2", "b", "fail"),
+        message("3", "b", "three"),
+        message("4", "a", "four"),
+        message("5", "b", "five"),
+    ];
+    let failed = |ids: &[&str]| {
+        let failures: Vec<_> = ids.iter().map(|id| format!(r#"{{"itemIdentifier":"{id}"}}"#)).collect();
+        response(&format!(r#"{{"batchItemFailures":[{}]}}"#, failures.join(",")))
+    };
+    let process = Process::start(&api, "messages", directory.path().display());
+    let batch = json!({"Records": messages}).to_string();
+    assert_eq!(api.invoke(batch.as_str()).await, failed(&["2", "3", "5"]));
+    assert_eq!(process.kill(), ["run one attempt 1", "run fail attempt 1", "run four attempt 1"]);
+
+    // SQS gives again what was listed, and the rest, too, if the answer was lost on its way.
+    let process = Process::start(&api, "messages", directory.path().display());
+    assert_eq!(api.invoke(batch.as_str()).await, failed(&[]));
+    assert_eq!(process.kill(), ["run fail attempt 2", "run three attempt 1", "run five attempt 1"]);
+}
+
+/// An event as EventBridge gives it to a function.
+fn of_bus(source: &str, id: &str, detail: &Value) -> Invocation {
+    let event = json!({
+        "version": "0", "id": id, "detail-type": "order.created", "source": source, "account": "123456789012",
+        "time": "2026-01-01T00:00:00Z", "region": "eu-central-1", "resources": [], "detail": detail,
+    });
+    Invocation::new(event.to_string()).timeout(Duration::from_mins(5))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_of_eventbridge_is_known_by_its_source_and_id() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let detail = json!({"order/id": 7});
+    let done = response(r#"{"attempt":1,"done":{"order/id":7}}"#);
+    let process = Process::start(&api, "rule", directory.path().display());
+    for _delivery in 0..2 {
+        assert_eq!(api.invoke(of_bus("shop", "6a7e", &detail)).await, done);
+    }
+    assert_eq!(api.invoke(of_bus("shop", "95df", &detail)).await, done, "another event");
+    assert_eq!(api.invoke(of_bus("depot", "6a7e", &detail)).await, done, "of another source");
+    let other = of_bus("shop", "6a7e", &json!({"order/id": 8}));
+    assert_eq!(api.invoke(other).await.error_type(), "Semel.Mismatch");
+    assert_eq!(api.invoke(r#"{"detail": {}}"#).await.error_type(), "Semel.KeyRequired");
+    let runs = ["shop", "shop", "depot"].map(|it| format!(r#"run "{it}" {{"order/id":7}} attempt 1"#));
+    assert_eq!(process.kill(), runs);
+    let process = Process::start(&api, "rule", directory.path().display());
+    assert_eq!(api.invoke(of_bus("shop", "6a7e", &detail)).await, done);
+    assert!(process.kill().is_empty(), "the process that comes after remembers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_json_pointer_names_an_operation_whose_event_must_then_be_the_same() {
+    let (api, directory) = (RuntimeApi::start().await, tempfile::tempdir().unwrap());
+    let process = Process::start(&api, "pointer", directory.path().display());
+    let detail = json!({"fails": true, "order/id": 7});
+    assert_eq!(api.invoke(of_bus("shop", "1", &detail)).await, error("HandlerError", "not now"));
+    let done = response(r#"{"attempt":2,"done":{"fails":true,"order/id":7}}"#);
+    for _delivery in 0..2 {
+        assert_eq!(api.invoke(of_bus("shop", "1", &detail)).await, done, "Lambda retried");
+    }
+    let text = json!({"order/id": "7"});
+    let other = response(r#"{"attempt":1,"done":{"order/id":"7"}}"#);
+    assert_eq!(api.invoke(of_bus("shop", "2", &text)).await, other, "a text is no number");
+    assert_eq!(api.invoke(of_bus("shop", "3", &detail)).await.error_type(), "Semel.Mismatch");
+    for missing in [json!({}), json!({"order": {"id": 7}}), json!({"order/id": null})] {
+        assert_eq!(api.invoke(of_bus("shop", "4", &missing)).await.error_type(), "Semel.KeyRequired");
+    }
+    assert_eq!(process.kill().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

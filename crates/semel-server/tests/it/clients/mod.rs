@@ -107,17 +107,39 @@ async fn a_client_that_gives_up_and_comes_again_gets_what_was_done_meanwhile() {
     }
 }
 
+/// curl, that comes again as long as it is refused, or nobody is there; its answer as the other clients tell theirs.
+fn curl_that_retries(url: &str) -> Value {
+    let headers = ["-H", "Idempotency-Key: \"k\"", "-H", "Authorization: Bearer ann"];
+    let again = ["--retry", "60", "--retry-all-errors", "--retry-delay", "1", "--fail"];
+    let tell = ["-w", "\n%{http_code} %header{idempotency-replayed}"];
+    let said = curl(&[&again[..], &tell, &headers, &["-d", "{\"amount\":100}", url]].concat());
+    let (body, told) = said.rsplit_once('\n').unwrap();
+    let (status, replayed) = told.split_once(' ').unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    let replayed = Some(replayed).filter(|it| !it.is_empty());
+    json!({"status": status.parse::<u16>().unwrap(), "body": body, "replayed": replayed})
+}
+
+/// What a client is answered in the end that comes again by itself.
+async fn asked(name: &'static str, url: String) -> Value {
+    match name {
+        "curl" => tokio::task::spawn_blocking(move || curl_that_retries(&url)).await.unwrap(),
+        script => client(script, &url, "k", "30").await,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_that_was_killed_in_the_middle_sends_nothing_again_within_the_lease() {
     const LEASE: Duration = Duration::from_secs(4);
     let config = format!("[defaults]\nlease = \"{}s\"\nwait = \"100ms\"\n", LEASE.as_secs());
-    for (service_name, client_name) in SERVICES.into_iter().zip(CLIENTS) {
+    let clients = CLIENTS.into_iter().chain(["curl", "curl"]);
+    for (service_name, client_name) in SERVICES.into_iter().cycle().zip(clients) {
         let service = Service::start(service_name);
         let directory = tempfile::tempdir().unwrap();
         let proxy = Proxy::start(directory.path(), service.address, &config, &[]);
         let (address, url) = (proxy.address.to_string(), proxy.url("/hold"));
-        let (asked, began) = (url.clone(), Instant::now());
-        let asking = tokio::spawn(async move { client(client_name, &asked, "k", "30").await });
+        let began = Instant::now();
+        let asking = tokio::spawn(asked(client_name, url.clone()));
         service.counts(1).await;
         // Between the call of the service and its answer, which nobody hears.
         proxy.kill();
@@ -128,7 +150,7 @@ async fn a_proxy_that_was_killed_in_the_middle_sends_nothing_again_within_the_le
         let got = soon("the answer", asking).await.unwrap();
         assert!(began.elapsed() >= LEASE, "{client_name}: it was sent again after {:?}", began.elapsed());
         assert_eq!((&got["status"], &got["body"]["n"]), (&json!(201), &json!(2)), "{client_name}: {got}");
-        let again = client(client_name, &url, "k", "30").await;
+        let again = asked(client_name, url).await;
         assert_eq!((&again["body"], &again["replayed"]), (&got["body"], &json!("true")), "{client_name}");
         assert_eq!(service.count().await, 2, "{client_name} and {service_name}");
     }
