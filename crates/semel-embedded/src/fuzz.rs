@@ -12,22 +12,37 @@ use crate::{
     queue::fuzz::{card, execution, own, place},
     segment::{HEADER_BYTES, Segment},
 };
+use semel_core::{key::Identity, wire};
 use std::{io, sync::Arc};
 
 /// What a fuzzer calls.
 pub type Entry = fn(&[u8]);
 
 /// Every entry, by its name; the corpus is kept under the same name.
-pub const ALL: [(&str, Entry); 6] = [
+pub const ALL: [(&str, Entry); 7] = [
     ("frame", frame),
     ("segment", segment),
     ("card", card),
     ("execution", execution),
     ("own", own),
     ("place", place),
+    ("record", record),
 ];
 
 const SALT: u32 = 11;
+
+/// A record of the library, under the identity that its first bytes say: with its checksum, and with the right one.
+fn record(bytes: &[u8]) {
+    let Some((identity, stored)) = bytes.split_first_chunk() else { return };
+    let identity = Identity::from_bytes(*identity);
+    let content = stored.split_last_chunk::<4>().map_or(stored, |(content, _)| content);
+    let sealed = [content, &crc32fast::hash(content).to_le_bytes()].concat();
+    for stored in [stored, &sealed] {
+        let Ok((key, record)) = wire::decode(&identity, stored) else { continue };
+        let again = wire::encode(&key, &record);
+        assert_eq!(wire::decode(&identity, &again), Ok((key, record)), "written and read");
+    }
+}
 
 /// One frame, with the checksum that it has and with the right one.
 fn frame(bytes: &[u8]) {

@@ -4,7 +4,9 @@
 //! 2. A request is one event, or a batch with a result for each item, or it is no event and is acknowledged.
 //! 3. Without a format in the configuration, headers and then the members of the body tell which it is; they are
 //!    chosen so that no two formats have them in common.
-//! 4. A refusal has a status: 413 for what is too large, 415 for a media type that is not read, 400 for the rest.
+//! 4. Where a signature covers the body alone ([`Settings::is_body_signed`]), headers name no event: not its format, and
+//!    nothing of it. What says its attributes in headers is refused. Only rules that name a header find one.
+//! 5. A refusal has a status: 413 for what is too large, 415 for a media type that is not read, 400 for the rest.
 //!
 //! It does not check who sent it: [`auth`](crate::auth) comes first, over the raw bytes.
 
@@ -61,7 +63,7 @@ impl Format {
         ("json", Self::Json),
     ];
 
-    /// Which format a request has: what `auto` means.
+    /// Which format a request has: what `auto` means where headers are believed.
     pub fn sniff(headers: &HeaderMap, body: &[u8]) -> Result<Self, ReadError> {
         if cloudevents::mode(headers)?.is_some() {
             return Ok(Self::CloudEvents);
@@ -77,6 +79,11 @@ impl Format {
         if pubsub::is_unwrapped(headers) {
             return Ok(Self::Pubsub);
         }
+        Self::sniff_body(headers, body)
+    }
+
+    /// Which format a body has.
+    fn sniff_body(headers: &HeaderMap, body: &[u8]) -> Result<Self, ReadError> {
         require_json(headers)?;
         Ok(match Object::read(body)? {
             it if pubsub::is_wrapped(&it) => Self::Pubsub,
@@ -93,11 +100,12 @@ impl Format {
     pub fn read(self, headers: &HeaderMap, body: &Bytes, settings: &Settings) -> Result<Received, ReadError> {
         let one = |event: Event| Received::One(Box::new(event));
         match self {
+            Self::CloudEvents if settings.is_body_signed => cloudevents::read_signed(headers, body),
             Self::CloudEvents => cloudevents::read(headers, body),
             Self::Pubsub => pubsub::read(headers, body, settings).map(one),
             Self::Google => google::read(headers, body).map(one),
             Self::EventBridge => eventbridge::read(headers, body).map(one),
-            Self::Sns => sns::read(headers, body),
+            Self::Sns => sns::read(headers, body, settings.is_body_signed),
             Self::S3 => s3::read(headers, body),
             Self::Json => {
                 let rules = settings.rules.as_ref().ok_or(ReadError::NoRules)?;
@@ -114,6 +122,8 @@ pub struct Settings {
     pub pubsub_topic: Option<Box<str>>,
     /// Where the attributes are in JSON of no other format. Without them, such JSON is refused.
     pub rules: Option<Rules>,
+    /// Whether what was checked is a signature of the body: then headers are anybody's who captured a request.
+    pub is_body_signed: bool,
 }
 
 /// Reads a request, in the format that is configured or else in the one it seems to have.
@@ -135,6 +145,7 @@ pub fn read(
 ) -> Result<Received, ReadError> {
     let format = match format {
         Some(format) => format,
+        None if settings.is_body_signed => Format::sniff_body(headers, body)?,
         None => match cloudevents::mode(headers)? {
             Some(mode) => return cloudevents::read_as(mode, headers, body),
             None => Format::sniff_others(headers, body)?,
@@ -189,6 +200,9 @@ pub enum ReadError {
     /// In the binary mode, `Content-Type` is that attribute.
     #[error("`ce-datacontenttype` is no header: it is `Content-Type`")]
     ContentTypeHeader,
+    /// The attributes are in headers, and only the body is signed.
+    #[error("the attributes of the event are in headers, which are not signed: send them in the body")]
+    Unsigned,
     /// Data is there twice.
     #[error("`data` and `data_base64` are both there")]
     TwoData,
@@ -227,6 +241,7 @@ impl ReadError {
             | Self::HeaderTwice
             | Self::HeaderValue
             | Self::ContentTypeHeader
+            | Self::Unsigned
             | Self::TwoData
             | Self::Base64
             | Self::Value(_)

@@ -7,8 +7,12 @@
 
 use crate::{
     auth::{
-        credentials::Credentials, github::Github, jwt::Expected, jwt::Jwks, sns::Sns,
-        standard_webhooks::StandardWebhooks, stripe::Stripe,
+        credentials::Credentials,
+        github::Github,
+        jwt::{Expected, Jwks},
+        sns::{Roots, Sns},
+        standard_webhooks::StandardWebhooks,
+        stripe::Stripe,
     },
     encoding::decompressed,
     event::{Event, EventTime},
@@ -17,8 +21,9 @@ use crate::{
     format::{Format, Received, Settings, any::Rules, cloudevents::read_structured, read},
     handshake::Senders,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
 use semel_core::time::Timestamp;
 
 /// Largest body that an encoded one may become here, in bytes.
@@ -28,7 +33,7 @@ pub const DECODED_BYTES_MAX: usize = 1024 * 1024;
 pub type Entry = fn(&[u8]);
 
 /// Every entry, by its name; the corpus is kept under the same name.
-pub const ALL: [(&str, Entry); 12] = [
+pub const ALL: [(&str, Entry); 13] = [
     ("stored", stored),
     ("structured", |it| request(Some(Format::CloudEvents), &with_type("application/cloudevents+json", it))),
     ("batch", |it| request(Some(Format::CloudEvents), &with_type("application/cloudevents-batch+json", it))),
@@ -41,6 +46,7 @@ pub const ALL: [(&str, Entry); 12] = [
     ("auth", auth),
     ("expression", expression),
     ("keys", keys),
+    ("certificate", certificate),
 ];
 
 fn stored(bytes: &[u8]) {
@@ -82,6 +88,21 @@ fn request(format: Option<Format>, bytes: &[u8]) {
         Ok(Received::Batch(items)) => items.iter().flatten().for_each(survives),
         Ok(Received::Subscription(_) | Received::Nothing) => {}
         Err(error) => assert!([400, 413, 415].contains(&error.status()), "{error}"),
+    }
+    signed(format, &headers, &body, settings);
+}
+
+/// Whether what only the body of was signed is the same whatever else the headers say.
+fn signed(format: Option<Format>, headers: &HeaderMap, body: &Bytes, settings: Settings) {
+    let settings = Settings { is_body_signed: true, ..settings };
+    if let Ok(received) = read(format, headers, body, &settings) {
+        let is_type = |name: &HeaderName| *name == CONTENT_TYPE;
+        let plain: HeaderMap = headers
+            .iter()
+            .filter(|(name, _)| is_type(name))
+            .map(|(name, it)| (name.clone(), it.clone()))
+            .collect();
+        assert_eq!(read(format, &plain, body, &settings), Ok(received), "headers change nothing");
     }
 }
 
@@ -148,6 +169,27 @@ fn expression(bytes: &[u8]) {
     }
     if let Some(time) = EventTime::parse(head) {
         assert_eq!(time.text(), head, "the text is kept");
+    }
+}
+
+/// A file with certificates, or one certificate as it stands in it.
+fn certificate(bytes: &[u8]) {
+    let pem = if bytes.starts_with(b"-----") {
+        bytes.to_vec()
+    } else {
+        let text = STANDARD.encode(bytes);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n").into_bytes()
+    };
+    let now = Timestamp::from_millis(1_893_456_000_000);
+    let topic = "arn:aws:sns:us-west-2:123456789012:MyTopic";
+    for (version, roots) in [(1, None), (2, Roots::from_pem(&pem, &pem)), (2, None)] {
+        let sns = Sns { topics: vec![topic.into()], accepts_version_1: true, roots };
+        let message = format!(
+            r#"{{"Type":"Notification","MessageId":"1","TopicArn":"{topic}","Message":"","Timestamp":"","Signature":"AA==",
+            "SignatureVersion":"{version}","SigningCertURL":"https://sns.us-west-2.amazonaws.com/a.pem"}}"#
+        );
+        let message = sns.inspect(message.as_bytes()).expect("it is a message of SNS");
+        assert!(sns.verify(&message, &pem, now).is_err(), "nobody can sign so");
     }
 }
 

@@ -10,7 +10,8 @@ const DAY: Duration = Duration::from_hours(24);
 pub const WINDOW_MIN: Duration = Duration::from_mins(10);
 /// Longest retry window.
 pub const WINDOW_MAX: Duration = Duration::from_hours(7 * 24);
-/// Longest delay between two attempts by backoff, or because a function asked for it.
+/// Longest delay between two attempts by backoff, or because a function asked for it; but a schedule may have longer ones,
+/// and then a function may ask for as long as its longest.
 pub const DELAY_MAX: Duration = Duration::from_mins(10);
 /// Longest delay in a schedule: as long as the longest window.
 pub const SCHEDULE_DELAY_MAX: Duration = WINDOW_MAX;
@@ -50,10 +51,12 @@ impl Backoff {
     pub const DEFAULT: Self = Self::Exponential { min: Duration::from_secs(10), max: DELAY_MAX };
 
     /// The longest delay that a `Retry-After` can ask for.
-    pub(super) const fn longest(&self) -> Duration {
+    pub(super) fn longest(&self) -> Duration {
         match self {
             Self::Exponential { max, .. } => *max,
-            Self::Immediate | Self::Schedule(_) => DELAY_MAX,
+            Self::Immediate => DELAY_MAX,
+            // Whoever lets a function rest for a day lets it ask for one. The window ends it all the same.
+            Self::Schedule(delays) => delays.iter().copied().max().unwrap_or_default().max(DELAY_MAX),
         }
     }
 }

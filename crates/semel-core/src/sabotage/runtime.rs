@@ -463,4 +463,24 @@ pub(super) const ALL: &[Sabotage] = &[
         breaks: "who asks for metrics shows who they are, as for the rest of the admin API",
         caught_by: "binary_id(semel-server::it) & test(/^api::door::metrics_are/)",
     },
+    Sabotage {
+        name: "events_sns_believes_what_is_not_signed",
+        breaks: "of what SNS signed, nothing else is believed: no raw delivery, and no attributes of a message",
+        caught_by: "package(semel-events) & test(/^aws::where_sns_signed/)",
+    },
+    Sabotage {
+        name: "events_sns_takes_raw_delivery",
+        breaks: "what says that nobody signed it is not taken for signed",
+        caught_by: "package(semel-events) & test(/^sns_signature::what_is_of_raw/)",
+    },
+    Sabotage {
+        name: "ingest_believes_headers_that_nobody_signed",
+        breaks: "where the body is signed, headers make no other event of it",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::sources::(github|stripe)/)",
+    },
+    Sabotage {
+        name: "ingest_unconfirmed_is_refused",
+        breaks: "a subscription that could not be confirmed is asked for again",
+        caught_by: "binary_id(semel-server::it) & test(/^serve::sns::a_subscription_that/)",
+    },
 ];

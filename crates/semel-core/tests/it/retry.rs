@@ -133,6 +133,12 @@ fn retry_after_lengthens_up_to_the_policy_and_never_shortens() {
     assert_eq!(next(&RetryPolicy::gen2(), DAY), 600);
     assert_eq!(next(&RetryPolicy::immediate(), SECOND * 90), 90);
     assert_eq!(next(&RetryPolicy::immediate(), Duration::MAX), 600);
+    let webhooks = RetryPolicy::standard_webhooks();
+    assert_eq!(next(&webhooks, SECOND), 5);
+    assert_eq!(next(&webhooks, HOUR * 2), 7_200, "it may rest for a day, so it may ask for two hours");
+    assert_eq!(next(&webhooks, DAY * 3), 86_400);
+    let hasty = RetryPolicy::gen2().with_backoff(Backoff::Schedule(vec![SECOND])).unwrap();
+    assert_eq!(next(&hasty, DAY), 600, "a short schedule is no shorter than what any policy allows");
 }
 
 #[test]

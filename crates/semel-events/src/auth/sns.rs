@@ -8,7 +8,10 @@
 //! 3. With roots, the certificate must also be valid now, be for a server, have SNS's name, be no root itself, and lead to
 //!    one of the roots where its issuer is at hand; SNS's own files hold the certificate alone. Without roots, that the
 //!    certificate is SNS's is what the TLS connection to the checked host says, and no more.
-//! 4. Nothing but the members that are signed is believed.
+//! 4. Nothing but the members that are signed is believed, and where each of them ends is as certain as that it was signed:
+//!    one that ends with its line has one line.
+//! 5. What says that it is of raw delivery is refused: nothing is signed then, so that this cannot say who sent it.
+//! 6. A subscription is confirmed at a URL of SNS, or nothing is believed of it.
 //!
 //! It does not look at the message's age: SNS retries for hours. Replays are stopped by `MessageId`.
 
@@ -17,11 +20,14 @@ mod certificate;
 pub use certificate::{CERTIFICATE_BYTES_MAX, Roots};
 
 use super::Refused;
-use crate::json::Object;
+use crate::{format::sns::is_raw, json::Object};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::HeaderMap;
 use semel_core::{sabotage::is_on, time::Timestamp};
 use std::borrow::Cow;
 
+/// The type of a message that is an event.
+const NOTIFICATION: &str = "Notification";
 /// Most topics of one source.
 pub const TOPICS_MAX: usize = 1_000;
 
@@ -32,6 +38,14 @@ pub enum SnsError {
     /// It is no message of SNS.
     #[error("the body is no message of SNS")]
     Malformed,
+    /// It says that it is of raw delivery.
+    #[error(
+        "raw delivery is not signed: switch the subscription's `RawMessageDelivery` off, or authenticate it otherwise"
+    )]
+    Raw,
+    /// A subscription would be confirmed elsewhere.
+    #[error("the URL that confirms the subscription is not one of SNS")]
+    SubscribeUrl,
     /// Its topic is not expected.
     #[error("the topic is not one of the configured ones")]
     Topic,
@@ -79,6 +93,14 @@ enum Version {
 }
 
 impl Sns {
+    /// Checks that the headers do not say that nothing is signed.
+    pub fn inspect_head(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        if is_raw(headers) && !is_on("events_sns_takes_raw_delivery") {
+            return Err(SnsError::Raw.into());
+        }
+        Ok(())
+    }
+
     /// Checks all that can be checked before anything is fetched.
     pub fn inspect(&self, body: &[u8]) -> Result<Unverified, Refused> {
         let message = Object::read(body).map_err(|_| SnsError::Malformed)?;
@@ -97,6 +119,11 @@ impl Sns {
             "1" if self.accepts_version_1 => Version::One,
             _ => return Err(SnsError::Version.into()),
         };
+        if message.text("Type").is_some_and(|it| it != NOTIFICATION)
+            && !message.text("SubscribeURL").is_some_and(|it| is_sns_url(&it))
+        {
+            return Err(SnsError::SubscribeUrl.into());
+        }
         let signature = STANDARD.decode(text("Signature")?.as_bytes()).map_err(|_| SnsError::Malformed)?;
         Ok(Unverified { certificate_url: (*url).into(), signed: signed(&message)?, signature, version })
     }
@@ -121,7 +148,7 @@ impl Unverified {
 /// What SNS signs: names and values of some members, one below the other.
 fn signed(message: &Object<'_>) -> Result<Vec<u8>, SnsError> {
     let names: &[&str] = match message.text("Type").as_deref() {
-        Some("Notification") => &["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"],
+        Some(NOTIFICATION) => &["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"],
         Some("SubscriptionConfirmation" | "UnsubscribeConfirmation") => {
             &["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"]
         }
@@ -131,6 +158,8 @@ fn signed(message: &Object<'_>) -> Result<Vec<u8>, SnsError> {
     for name in names {
         let value: Option<Cow<'_, str>> = message.text(name);
         match value {
+            // The message may have several lines: all behind it have one, so that it is seen from the end where it ends.
+            Some(value) if *name != "Message" && value.contains('\n') => return Err(SnsError::Malformed),
             Some(value) => {
                 [name.as_bytes(), b"\n", value.as_bytes(), b"\n"].map(|it| signed.extend_from_slice(it))
             }

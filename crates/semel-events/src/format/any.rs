@@ -38,6 +38,8 @@ pub struct Rules {
 pub enum Id {
     /// What is found here.
     Found(Expression),
+    /// What is found at the first of these places where there is anything.
+    FirstOf(Vec<Expression>),
     /// Equal bodies are one event: JSON is compared as JSON.
     Hash,
 }
@@ -79,10 +81,13 @@ impl Rules {
         rules
     }
 
-    /// What Standard Webhooks recommends: the id in a header, type and time in the body. The source is the sender's
+    /// What Standard Webhooks recommends: the id in a header, which is `svix-id` for those who call it so still, type and time in the body. The source is the sender's
     /// name in the configuration.
     pub fn standard_webhooks(source: &str) -> Result<Self, BadExpression> {
         let mut rules = Self::new("header:webhook-id", "/type", &format!("literal:{source}"))?;
+        // In the order in which the signature's headers are looked for: what was verified is what names it.
+        let names = ["header:webhook-id", "header:svix-id"].map(|it| it.parse().expect("it is a header"));
+        rules.id = Id::FirstOf(names.into());
         rules.time = Some("/timestamp".parse().expect("it is a pointer"));
         Ok(rules)
     }
@@ -96,6 +101,7 @@ pub(super) fn read(headers: &HeaderMap, body: &Bytes, rules: &Rules) -> Result<E
     let found = |expression: &Expression| expression.text(&input).map_err(|_: NotFound| ReadError::Ambiguous);
     let id = match &rules.id {
         Id::Found(expression) => found(expression)?,
+        Id::FirstOf(all) => all.iter().find_map(|it| found(it).transpose()).transpose()?,
         Id::Hash => Some(hash(body)),
     };
     let id = if is_on("events_missing_id_is_hash") { id.or_else(|| Some(hash(body))) } else { id };

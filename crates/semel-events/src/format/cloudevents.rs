@@ -78,6 +78,14 @@ pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
     read_as(Mode::Structured, headers, body)
 }
 
+/// Reads a request of which only the body is signed: not in binary mode, where headers say which event it is.
+pub(super) fn read_signed(headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
+    match mode(headers)? {
+        Some(Mode::Binary) => Err(ReadError::Unsigned),
+        Some(Mode::Structured | Mode::Batch) | None => read(headers, body),
+    }
+}
+
 /// Reads a request in this mode.
 pub(super) fn read_as(mode: Mode, headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
     match mode {

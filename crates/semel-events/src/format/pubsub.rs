@@ -37,6 +37,9 @@ pub(super) fn is_wrapped(object: &Object<'_>) -> bool {
 }
 
 pub(super) fn read(headers: &HeaderMap, body: &Bytes, settings: &Settings) -> Result<Event, ReadError> {
+    if is_unwrapped(headers) && settings.is_body_signed {
+        return Err(ReadError::Unsigned);
+    }
     if is_unwrapped(headers) {
         return unwrapped(headers, body, settings);
     }

@@ -7,6 +7,8 @@
 //! 4. The request to confirm a subscription, and the one that says it ended, are no events. They hold a URL of SNS
 //!    itself, or are refused.
 //! 5. With raw delivery, the body is the message, and the rest is headers. Nothing signs those.
+//! 6. Where SNS's signature was checked, headers decide nothing, and a message's attributes, which it does not cover, are
+//!    not kept: whoever captured one message could have changed them.
 //!
 //! It does not check the signature or whose topic it is: [`auth::sns`](crate::auth::sns) does, before this.
 
@@ -19,7 +21,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::HeaderMap;
-use semel_core::fingerprint::Fingerprint;
+use semel_core::{fingerprint::Fingerprint, sabotage::is_on};
 
 /// What a notification is.
 pub const NOTIFICATION: &str = "com.amazonaws.sns.notification";
@@ -55,15 +57,21 @@ pub(super) fn is_message(object: &Object<'_>) -> bool {
     ["Type", "MessageId", "TopicArn"].iter().all(|it| object.text(it).is_some())
 }
 
-pub(super) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadError> {
-    if headers.get(RAW_HEADER).is_some_and(|it| it == "true") {
+/// Whether a request says that it is of raw delivery.
+pub(crate) fn is_raw(headers: &HeaderMap) -> bool {
+    headers.get_all(RAW_HEADER).iter().any(|it| it.as_bytes().eq_ignore_ascii_case(b"true"))
+}
+
+pub(super) fn read(headers: &HeaderMap, body: &Bytes, is_signed: bool) -> Result<Received, ReadError> {
+    let is_signed = is_signed && !is_on("events_sns_believes_what_is_not_signed");
+    if is_raw(headers) && !is_signed {
         return raw(headers, body).map(|it| Received::One(Box::new(it)));
     }
     // SNS sends its JSON as `text/plain`.
     let object = Object::read(body)?;
     let topic = object.text("TopicArn").ok_or(ReadError::Lacks("`TopicArn`"))?;
     let change = match object.text("Type").as_deref() {
-        Some("Notification") => return notification(&object, &topic),
+        Some("Notification") => return notification(&object, &topic, is_signed),
         Some("SubscriptionConfirmation") => Change::Asked,
         Some("UnsubscribeConfirmation") => Change::Ended,
         Some(_) | None => return Err(ReadError::Lacks("`Type`")),
@@ -73,7 +81,7 @@ pub(super) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Received, ReadEr
     Ok(Received::Subscription(Subscription { change, topic: (*topic).into(), url: (*url).into() }))
 }
 
-fn notification(object: &Object<'_>, topic: &str) -> Result<Received, ReadError> {
+fn notification(object: &Object<'_>, topic: &str, is_signed: bool) -> Result<Received, ReadError> {
     let id = object.text("MessageId").ok_or(ReadError::Lacks("`MessageId`"))?;
     let message = object.text("Message").ok_or(ReadError::Lacks("`Message`"))?;
     if let Ok(inner) = Object::read(message.as_bytes())
@@ -88,7 +96,8 @@ fn notification(object: &Object<'_>, topic: &str) -> Result<Received, ReadError>
     if let Some(subject) = object.text("Subject").filter(|it| !it.trim().is_empty()) {
         event = event.subject(subject);
     }
-    for (name, value) in object.object("MessageAttributes").iter().flat_map(Object::members) {
+    let attributes = object.object("MessageAttributes").filter(|_| !is_signed);
+    for (name, value) in attributes.iter().flat_map(Object::members) {
         let value = Object::within(value).filter(|it| it.text("Type").is_some_and(|it| it == "String"));
         if let Some(value) = value.and_then(|it| it.text("Value"))
             && is_extension(name)

@@ -8,7 +8,7 @@ use semel_events::{
 };
 
 fn receive(rules: Rules, pairs: &[(&str, &str)], body: &str) -> Result<Event, ReadError> {
-    let settings = Settings { rules: Some(rules), pubsub_topic: None };
+    let settings = Settings { rules: Some(rules), ..Settings::default() };
     let headers = headers(&[&[("content-type", "application/json")], pairs].concat());
     match read(None, &headers, &Bytes::copy_from_slice(body.as_bytes()), &settings)? {
         Received::One(event) => Ok(*event),
@@ -48,6 +48,37 @@ fn equal_bodies_are_one_event_only_if_somebody_said_so() {
     assert_ne!(id(r#"{"a":1}"#), id(r#"{"a":1.0}"#));
 }
 
+/// What a signature of the body does not cover is anybody's.
+#[test]
+fn where_only_the_body_is_signed_headers_name_no_event() {
+    let settings = Settings { rules: Some(rules("/id")), is_body_signed: true, ..Settings::default() };
+    let forged = headers(&[
+        ("content-type", "application/json"),
+        ("ce-specversion", "1.0"),
+        ("ce-id", "forged"),
+        ("ce-source", "/forged"),
+        ("ce-type", "forged"),
+        ("x-goog-pubsub-message-id", "forged"),
+        ("x-goog-pubsub-subscription-name", "forged"),
+        ("x-amz-sns-message-type", "Notification"),
+    ]);
+    let received =
+        |format, body: &'static str| read(format, &forged, &Bytes::from_static(body.as_bytes()), &settings);
+    for format in [None, Some(Format::Json)] {
+        let Ok(Received::One(event)) = received(format, r#"{"id":"1"}"#) else {
+            panic!("one event was expected")
+        };
+        assert_eq!((event.id(), event.source()), ("1", "/shop"));
+    }
+    let structured = r#"{"specversion":"1.0","id":"1","source":"/s","type":"t"}"#;
+    for format in [Format::CloudEvents, Format::Pubsub] {
+        assert_eq!(received(Some(format), structured), Err(ReadError::Unsigned));
+    }
+    let plain = headers(&[("content-type", "application/json")]);
+    let read = Format::CloudEvents.read(&plain, &Bytes::from_static(structured.as_bytes()), &settings);
+    assert!(matches!(read, Ok(Received::One(event)) if event.id() == "1"));
+}
+
 #[test]
 fn without_rules_it_is_refused() {
     let headers = headers(&[("content-type", "application/json")]);
@@ -57,7 +88,7 @@ fn without_rules_it_is_refused() {
 
 #[test]
 fn what_is_no_json_is_refused() {
-    let settings = Settings { rules: Some(rules("/id")), pubsub_topic: None };
+    let settings = Settings { rules: Some(rules("/id")), ..Settings::default() };
     let check = |pairs: &[(&str, &str)], body: &'static [u8], status| {
         let refused = Format::Json.read(&headers(pairs), &Bytes::from_static(body), &settings).unwrap_err();
         assert_eq!(refused.status(), status, "{pairs:?}");

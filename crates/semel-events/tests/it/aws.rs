@@ -5,7 +5,7 @@ use bytes::Bytes;
 use semel_events::{
     event::Event,
     format::{
-        BATCH_EVENTS_MAX, ReadError, Received, Settings, read,
+        BATCH_EVENTS_MAX, Format, ReadError, Received, Settings, read,
         sns::{Change, Subscription},
     },
 };
@@ -201,6 +201,27 @@ fn raw_delivery_of_sns_has_its_id_in_a_header() {
     );
     assert_eq!(receive(&raw[2..], "Hello").unwrap_err().status(), 415, "nothing says that it is SNS");
     assert_eq!(receive(&[&raw[..1], &raw[2..]].concat(), "Hello"), Err(ReadError::Lacks("the message's id")));
+}
+
+/// Whoever captured one message has headers to choose, and its attributes.
+#[test]
+fn where_sns_signed_nothing_else_is_believed() {
+    let signed = Settings { is_body_signed: true, ..Settings::default() };
+    let body = Bytes::from(notification("Hello world!").to_string());
+    let raw = [
+        ("x-amz-sns-rawdelivery", "true"),
+        ("x-amz-sns-message-id", "forged"),
+        ("x-amz-sns-topic-arn", "arn:aws:sns:us-west-2:123456789012:MyTopic"),
+        ("x-goog-pubsub-message-id", "forged"),
+        ("ce-specversion", "1.0"),
+        ("ce-id", "forged"),
+    ];
+    let headers = headers(&[&TEXT[..], &raw].concat());
+    let Ok(Received::One(event)) = read(Some(Format::Sns), &headers, &body, &signed) else {
+        panic!("no event")
+    };
+    assert_eq!(event.id(), "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324");
+    assert_eq!(event.extensions().count(), 0, "{event:?}");
 }
 
 #[test]

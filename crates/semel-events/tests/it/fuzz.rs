@@ -2,5 +2,5 @@
 
 semel_testkit::fuzz_entries! {
     semel_events::fuzz::ALL =>
-    stored structured batch auto request sns any gzip zstd auth expression keys
+    stored structured batch auto request sns any gzip zstd auth expression keys certificate
 }

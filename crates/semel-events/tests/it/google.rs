@@ -48,7 +48,7 @@ fn a_push_of_pubsub_is_an_event_like_eventarcs() {
     assert_eq!(event.extension("partitionkey"), Some("customer-7"));
     assert_eq!(event.extension("deliveryattempt"), Some("5"));
     assert_eq!(data(&event), json!({"message": push(5)["message"], "subscription": push(5)["subscription"]}));
-    let settings = Settings { pubsub_topic: Some("projects/p/topics/t".into()), rules: None };
+    let settings = Settings { pubsub_topic: Some("projects/p/topics/t".into()), ..Settings::default() };
     let event = receive(&[("content-type", "application/json")], &push(1).to_string(), &settings).unwrap();
     assert_eq!(event.source(), "//pubsub.googleapis.com/projects/p/topics/t");
 }

@@ -76,7 +76,7 @@ fn bytes_of_node_are_bytes() {
 fn what_the_libraries_of_standard_webhooks_signed_is_accepted() {
     let webhooks = StandardWebhooks::new(["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]).unwrap();
     let rules = Rules::standard_webhooks("acme").unwrap();
-    let settings = Settings { rules: Some(rules), pubsub_topic: None };
+    let settings = Settings { rules: Some(rules), ..Settings::default() };
     for recorded in WEBHOOKS {
         let (headers, body) = request(recorded);
         assert_eq!(webhooks.verify(&headers, &body, Timestamp::from_millis(1_614_265_330_000)), Ok(()));

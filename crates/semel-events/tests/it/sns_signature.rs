@@ -1,5 +1,6 @@
 //! SNS's signatures: what is fetched, from where, and what it must prove.
 
+use crate::given::headers;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::{
     rand::SystemRandom,
@@ -80,6 +81,29 @@ fn what_is_signed_cannot_be_changed() {
     assert_eq!(verify(&sns(), &message, LEAF), Err(SnsError::Signature.into()));
 }
 
+/// What is signed is lines, so that the same bytes could be two messages: with a subject, and with an id of three lines.
+#[test]
+fn where_a_member_ends_cannot_be_shifted() {
+    let right = notification("2", SIGNATURE_2);
+    let mut shifted = right.clone();
+    let text = |name: &str| right[name].as_str().unwrap();
+    shifted["MessageId"] = json!(format!("{}\nSubject\n{}", text("MessageId"), text("Subject")));
+    shifted.as_object_mut().unwrap().remove("Subject");
+    assert_eq!(verify(&sns(), &shifted, LEAF), Err(SnsError::Malformed.into()));
+    let mut lines = right.clone();
+    lines["Message"] = json!("Hello\nworld!");
+    assert!(sns().inspect(lines.to_string().as_bytes()).is_ok(), "a message may have lines");
+}
+
+#[test]
+fn what_is_of_raw_delivery_is_not_signed() {
+    let head = |value: &str| sns().inspect_head(&headers(&[("x-amz-sns-rawdelivery", value)]));
+    assert_eq!(head("true"), Err(SnsError::Raw.into()));
+    assert_eq!(head("True"), Err(SnsError::Raw.into()));
+    assert_eq!(head("false"), Ok(()));
+    assert_eq!(sns().inspect_head(&headers(&[])), Ok(()));
+}
+
 #[test]
 fn a_subscription_is_signed_with_its_url_and_token() {
     let key = RsaKeyPair::from_pkcs8(include_bytes!("../fixtures/sns/leaf-key.der")).unwrap();
@@ -96,6 +120,9 @@ fn a_subscription_is_signed_with_its_url_and_token() {
     message["SubscribeURL"] = json!(url);
     message["Token"] = json!("t");
     assert_eq!(verify(&sns(), &message, LEAF), Ok(()));
+    let mut elsewhere = message.clone();
+    elsewhere["SubscribeURL"] = json!("https://evil.example.com/");
+    assert_eq!(verify(&sns(), &elsewhere, LEAF), Err(SnsError::SubscribeUrl.into()));
     message["SubscribeURL"] = json!("https://sns.us-west-2.amazonaws.com/?Action=Other");
     assert_eq!(verify(&sns(), &message, LEAF), Err(SnsError::Signature.into()));
 }

@@ -40,7 +40,7 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
     let settings = checked?;
     println!("`{}` is right: {}", file.display(), contents(&settings));
     // What is forgotten too early is told where the times are: by `semel plan`.
-    if let Some(warning) = config::crowded(&settings.server) {
+    for warning in config::checked(&settings.server) {
         eprintln!("warning: {warning}");
     }
     Ok(())
@@ -62,7 +62,7 @@ fn document(file: &Path, checked: &Result<Settings, Failure>) -> Value {
             "functions": server.functions.len(),
             "sources": server.sources.len(),
             "routes": proxy.routes.len(),
-            "warnings": config::crowded(server).into_iter().collect::<Vec<_>>(),
+            "warnings": config::checked(server),
         }),
         Err(failure) => {
             json!({ "file": file, "is_right": false, "mistakes": failure.lines().collect::<Vec<_>>() })

@@ -4,12 +4,16 @@
 //! 2. Each way has what it needs, and nothing else.
 
 use super::{
-    function::{read_secrets, wanted_instead},
+    function::{read_secrets, read_secrets_as, wanted_instead},
     read::Section,
     secret::Secret,
     value::{self, Wanted, one_of},
 };
 use http::HeaderName;
+use semel_events::{
+    auth::{BadSecret, SECRET_BYTES_MIN, standard_webhooks::StandardWebhooks},
+    format::Format,
+};
 use semel_runtime::deliver::guard::{Policy, check_url};
 
 /// Whose keys Google signs tokens with, and where they are.
@@ -108,7 +112,8 @@ impl AuthSettings {
     pub(super) fn read(section: &Section<'_>, guard: &Policy) -> Self {
         let Some(kind) = section.text("auth", |text| one_of(text, &KINDS)) else { return Self::Unsaid };
         let secrets = || {
-            let secrets = read_secrets(section);
+            let is_base64 = kind == Kind::StandardWebhooks;
+            let secrets = if is_base64 { read_signing_secrets(section) } else { read_secrets(section) };
             if secrets.is_empty() && !section.has("secret") && !section.has("secrets") {
                 section.missing("secret", "a secret, `env:NAME` or `file:PATH`");
             }
@@ -149,6 +154,30 @@ impl AuthSettings {
         }
     }
 
+    /// Whether it is a signature of the body: then nothing in the headers is the sender's for certain.
+    pub(crate) const fn signs_body(&self) -> bool {
+        match self {
+            Self::StandardWebhooks { .. } | Self::Stripe { .. } | Self::GitHub { .. } | Self::Sns { .. } => {
+                true
+            }
+            Self::Unsaid
+            | Self::None
+            | Self::ApiKey { .. }
+            | Self::Bearer { .. }
+            | Self::Basic { .. }
+            | Self::Oidc { .. } => false,
+        }
+    }
+
+    /// What such a sender speaks; any format, if that does not say.
+    pub(crate) const fn format(&self) -> Option<Format> {
+        match self {
+            Self::Sns { .. } => Some(Format::Sns),
+            it if it.signs_body() => Some(Format::Json),
+            _ => None,
+        }
+    }
+
     /// All its secrets.
     pub(crate) fn secrets(&self) -> &[Secret] {
         match self {
@@ -161,6 +190,25 @@ impl AuthSettings {
             Self::Unsaid | Self::None | Self::Sns { .. } | Self::Oidc { .. } => &[],
         }
     }
+}
+
+/// Secrets of Standard Webhooks. One that stands in the file is tried; the others are looked up at the start.
+pub(super) fn read_signing_secrets(section: &Section<'_>) -> Vec<Secret> {
+    read_secrets_as(section, |text| {
+        let secret = Secret::parse(text)?;
+        let tried = match &secret {
+            Secret::Literal(text) => StandardWebhooks::new([text.as_str()]).map(|_| ()),
+            Secret::Env(_) | Secret::File(_) => Ok(()),
+        };
+        tried.map(|()| secret).map_err(|bad| match bad {
+            BadSecret::Short => {
+                format!("base64 of {SECRET_BYTES_MIN} bytes or more, with or without `whsec_` in front")
+            }
+            _ => {
+                "a secret in base64, as `openssl rand -base64 24` makes one, with or without `whsec_` in front; `env:NAME` or `file:PATH`".to_owned()
+            }
+        })
+    })
 }
 
 /// Where keys are: fetched from where functions may be, and encrypted unless that is this machine.

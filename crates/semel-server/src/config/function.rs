@@ -1,6 +1,7 @@
 //! What holds for a function: where it is, which events it takes, and what happens when it fails.
 
 use super::{
+    auth::read_signing_secrets,
     filter,
     mistake::quoted,
     read::Section,
@@ -188,7 +189,7 @@ pub(super) fn read_function(
     let on_lost = section.text("on_lost", on_lost).unwrap_or(OnLost::Retry);
     let http2 = section.flag("http2").unwrap_or_default();
     let dead_letter = dead_letter(section, name.as_deref(), names, guard);
-    let secrets = read_secrets(section);
+    let secrets = read_signing_secrets(section);
     let strict = section.flag("strict").unwrap_or_default();
     let content = section.text("content", content).unwrap_or(Content::Binary);
     let (name, url) = (name?, url?);
@@ -315,15 +316,23 @@ pub(super) fn one_of_names(what: &str, names: &[String]) -> String {
 
 /// `secret` or `secrets`: one, or several while they change.
 pub(super) fn read_secrets(section: &Section<'_>) -> Vec<Secret> {
-    let mut secrets = section.secrets("secrets");
+    read_secrets_as(section, Secret::parse)
+}
+
+/// As [`read_secrets`], of a kind that this tells.
+pub(super) fn read_secrets_as(
+    section: &Section<'_>,
+    parse: fn(&str) -> Result<Secret, Wanted>,
+) -> Vec<Secret> {
+    let mut secrets = section.secrets("secrets", parse);
     if section.has("secret") {
         if section.has("secrets") {
             section.wrong("secret", "…", "either `secret` or `secrets`, and not both");
         }
-        secrets = section.secrets("secret");
+        secrets = section.secrets("secret", parse);
     } else {
         // So that it is known.
-        let _ = section.secrets("secret");
+        let _ = section.secrets("secret", parse);
     }
     if secrets.len() > SECRETS_MAX {
         section.wrong("secrets", "[…]", &format!("at most {SECRETS_MAX} of them"));

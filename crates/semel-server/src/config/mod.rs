@@ -42,7 +42,7 @@ pub(crate) use {
     posted::posted,
     retry::preset,
     value::{Wanted, address, caller, duration_text, network, redacted, upstream},
-    warning::{crowded, human, warnings},
+    warning::{checked, human, warnings},
 };
 
 use crate::exit::Failure;

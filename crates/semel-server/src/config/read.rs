@@ -114,12 +114,19 @@ impl<'a> Section<'a> {
     /// A whole number in a range.
     pub(crate) fn number(&self, key: &'a str, least: u64, most: u64) -> Option<u64> {
         self.read(key, |value| {
-            let number = match value {
-                DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-                _ => None,
-            };
             let is_right = |it: &u64| (least..=most).contains(it);
-            number.filter(is_right).ok_or_else(|| format!("a whole number from {least} to {most}"))
+            whole(value).filter(is_right).ok_or_else(|| format!("a whole number from {least} to {most}"))
+        })
+    }
+
+    /// A whole number in a range, or `none`.
+    pub(crate) fn number_or_none(&self, key: &'a str, least: u64, most: u64) -> Option<Option<u64>> {
+        self.read(key, |value| match value {
+            DeValue::String(text) if text == "none" => Ok(None),
+            other => {
+                let number = whole(other).filter(|it| (least..=most).contains(it));
+                number.map(Some).ok_or_else(|| format!("a whole number from {least} to {most}, or `none`"))
+            }
         })
     }
 
@@ -192,7 +199,7 @@ impl<'a> Section<'a> {
     }
 
     /// One secret or a list of them; never shown, also if they are wrong.
-    pub(crate) fn secrets(&self, key: &'a str) -> Vec<Secret> {
+    pub(crate) fn secrets(&self, key: &'a str, parse: fn(&str) -> Result<Secret, Wanted>) -> Vec<Secret> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let items = match value.get_ref() {
             DeValue::Array(items) => items.iter().collect(),
@@ -200,7 +207,7 @@ impl<'a> Section<'a> {
         };
         let mut secrets = Vec::new();
         for item in items {
-            match of_text(item.get_ref(), Secret::parse) {
+            match of_text(item.get_ref(), parse) {
                 Ok(secret) => secrets.push(secret),
                 Err(wanted) => self.mistakes.add(Mistake::value(&self.path(key), "…", &item.span(), &wanted)),
             }
@@ -287,6 +294,13 @@ fn of_text<T>(value: &DeValue<'_>, parse: fn(&str) -> Result<T, Wanted>) -> Resu
         DeValue::String(text) => parse(text),
         // Only to learn what is wanted: no value is so empty.
         _ => parse("").and_then(|_| Err("a text in quotes".to_owned())),
+    }
+}
+
+fn whole(value: &DeValue<'_>) -> Option<u64> {
+    match value {
+        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
     }
 }
 

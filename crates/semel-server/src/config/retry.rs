@@ -32,7 +32,7 @@ pub(super) fn read(section: &Section<'_>) -> RetryPolicy {
     let was_off = !policy.is_on();
     let window = section.duration("window", WINDOW_MIN, WINDOW_MAX);
     let backoff = backoff(section);
-    let attempts = section.number("attempts_max", ATTEMPTS_MAX_LEAST.into(), ATTEMPTS_MAX.into());
+    let attempts = section.number_or_none("attempts_max", ATTEMPTS_MAX_LEAST.into(), ATTEMPTS_MAX.into());
     if was_off {
         for key in ["window", "backoff", "attempts_max"].into_iter().filter(|it| section.has(it)) {
             section.wrong(
@@ -49,7 +49,7 @@ pub(super) fn read(section: &Section<'_>) -> RetryPolicy {
         policy = checked(policy.with_backoff(backoff));
     }
     if let Some(attempts) = attempts {
-        policy = checked(policy.with_attempts_max(Some(attempts as u32)));
+        policy = checked(policy.with_attempts_max(attempts.map(|it| it as u32)));
     }
     if let Some(age) = section.duration("event_age_max", EVENT_AGE.0, EVENT_AGE.1) {
         policy = policy.with_event_age_max(Some(age));

@@ -36,6 +36,8 @@ pub struct SourceSettings {
     pub topic: Option<String>,
     /// Who is told that it may send, when it asks by CloudEvents' handshake; `*` for everybody.
     pub origins: Vec<String>,
+    /// How many requests a minute it is told then that it may send; as many as it asks for, unless this is said.
+    pub origin_rate_max: Option<u32>,
     /// For how long it may send an event again.
     pub redelivery: Duration,
 }
@@ -87,6 +89,7 @@ impl SourceSettings {
             rules: None,
             topic: None,
             origins: vec!["*".to_owned()],
+            origin_rate_max: None,
             redelivery: DAY,
         }
     }
@@ -138,6 +141,8 @@ fn read_source(section: &Section<'_>, known: &[FunctionSettings], guard: &Policy
     let functions = read_functions(section, &names);
     let format = section.text("format", format).flatten();
     let auth = AuthSettings::read(section, guard);
+    check_format(section, format, &auth);
+    let rate = section.number("origin_rate_max", 1, u32::MAX.into());
     let said = section.duration("redelivery", Duration::ZERO, REDELIVERY_MAX);
     SourceSettings {
         format,
@@ -146,9 +151,17 @@ fn read_source(section: &Section<'_>, known: &[FunctionSettings], guard: &Policy
         rules: read_rules(section, format, &auth),
         topic: section.text("topic", topic),
         origins: section.one_or_more("origins", origin).unwrap_or_else(|| vec!["*".to_owned()]),
+        origin_rate_max: rate.map(|it| it as u32),
         redelivery: said.unwrap_or_else(|| redelivery(format, &auth)),
         auth,
         ..SourceSettings::events()
+    }
+}
+
+/// Of what SNS sends it signs some members, and only its own format knows which.
+fn check_format(section: &Section<'_>, format: Option<Format>, auth: &AuthSettings) {
+    if matches!(auth, AuthSettings::Sns { .. }) && format.is_some_and(|it| it != Format::Sns) {
+        section.wrong("format", &section.found("format"), "`sns`, which is what `auth = \"sns\"` checks");
     }
 }
 

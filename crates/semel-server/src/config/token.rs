@@ -33,7 +33,7 @@ pub(super) fn read_tokens(sections: Vec<Section<'_>>) -> Vec<TokenSettings> {
     let read = |section: Section<'_>| {
         let name = section.quietly("name", name);
         let role = section.needed("role", role, "`viewer`, `operator` or `admin`");
-        let mut secrets = section.secrets("secret");
+        let mut secrets = section.secrets("secret", Secret::parse);
         if !section.has("secret") {
             section.missing("secret", "a token, `env:NAME` or `file:PATH`");
         }

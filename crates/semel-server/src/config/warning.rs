@@ -3,19 +3,68 @@
 //! 1. Every source that may send an event again after it was forgotten: where retention is shorter than the retry window and the
 //!    source's own time together.
 //! 2. More calls at once than a node holds.
+//! 3. Sources to which others can send, besides the one that is meant: tokens that anybody at the issuer gets, and an event's
+//!    name in what its sender does not sign.
 //!
-//! `semel plan` prints it, and `semel check` the second; the server writes it to its log, at the start and at every reload.
+//! `semel plan` prints it, and `semel check` all but the first; the server writes it to its log, at the start and at every reload.
 
-use super::{FunctionSettings, ServerSettings, SourceSettings, value::duration_text};
+use super::{AuthSettings, FunctionSettings, ServerSettings, SourceSettings, value::duration_text};
+use semel_events::{auth::jwt::GOOGLE_ISSUERS, format::Format};
 use std::{fmt::Write as _, time::Duration};
 
 /// What a file asks for and cannot have.
 pub(crate) fn warnings(settings: &ServerSettings) -> Vec<String> {
-    forgotten(settings).into_iter().chain(crowded(settings)).collect()
+    forgotten(settings).into_iter().chain(checked(settings)).collect()
+}
+
+/// What there is to say of a file without looking at times.
+pub(crate) fn checked(settings: &ServerSettings) -> Vec<String> {
+    crowded(settings).into_iter().chain(sources(settings).filter_map(open_to_others)).collect()
+}
+
+fn sources(settings: &ServerSettings) -> impl Iterator<Item = &SourceSettings> {
+    std::iter::once(&settings.events).chain(&settings.sources)
+}
+
+/// What of a source others can make who are not its sender.
+fn open_to_others(source: &SourceSettings) -> Option<String> {
+    let path = source.path();
+    if let AuthSettings::Oidc { email: None, issuer, .. } = &source.auth {
+        let who =
+            if GOOGLE_ISSUERS.contains(&issuer.as_str()) { ", which is any service account" } else { "" };
+        return Some(format!(
+            "`{path}` takes a token of anybody to whom `{issuer}` gives one for this `audience`{who}; `email` says whose it must be"
+        ));
+    }
+    if !source.auth.signs_body() {
+        return None;
+    }
+    if source.format == Some(Format::CloudEvents) {
+        return Some(format!(
+            "`{path}` takes CloudEvents in the body only: the signature does not cover headers, so the binary mode is refused"
+        ));
+    }
+    let names = source.rules.as_ref().map(|it| [Some(it.id.as_str()), it.source.as_deref()])?;
+    let header = names.into_iter().flatten().find_map(|it| it.strip_prefix("header:"))?;
+    let is_known = match source.auth {
+        // It signs these.
+        AuthSettings::StandardWebhooks { .. } => {
+            ["webhook-id", "svix-id"].iter().any(|it| it.eq_ignore_ascii_case(header))
+        }
+        // It signs none, and has no other.
+        AuthSettings::GitHub { .. } => header.eq_ignore_ascii_case("x-github-delivery"),
+        _ => false,
+    };
+    (!is_known).then(|| {
+        format!(
+            "`{path}` names its events by the header `{header}`, which the signature does not cover: who captured a request \
+             can make others of it; name them by something in the body"
+        )
+    })
 }
 
 /// Whether more calls at once are asked for than a node holds.
-pub(crate) fn crowded(settings: &ServerSettings) -> Option<String> {
+fn crowded(settings: &ServerSettings) -> Option<String> {
     let asked = settings.functions.iter().filter_map(|it| it.concurrency).map(u64::from).sum::<u64>();
     let held = settings.limits.in_flight_max;
     (asked > held.into()).then(|| {
@@ -28,7 +77,6 @@ pub(crate) fn crowded(settings: &ServerSettings) -> Option<String> {
 
 /// Which sources may send an event again after it was forgotten.
 fn forgotten(settings: &ServerSettings) -> Vec<String> {
-    let sources = || std::iter::once(&settings.events).chain(&settings.sources);
     let reaches = |source: &SourceSettings, function: &FunctionSettings| {
         source.functions.as_ref().is_none_or(|it| it.contains(&function.name))
     };
@@ -36,7 +84,7 @@ fn forgotten(settings: &ServerSettings) -> Vec<String> {
     for function in &settings.functions {
         let window = if function.policy.is_on() { function.policy.window() } else { Duration::ZERO };
         let retention = function.policy.retention();
-        for source in sources().filter(|it| reaches(it, function)) {
+        for source in sources(settings).filter(|it| reaches(it, function)) {
             let needed = window + source.redelivery;
             if retention < needed {
                 warnings.push(format!(

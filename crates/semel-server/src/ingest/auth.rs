@@ -112,9 +112,8 @@ impl Auth {
             Self::Credentials(credentials) => Ok(credentials.verify(headers)?),
             // Boxed, as everything that may have to fetch something.
             Self::Oidc(expected, keys) => Box::pin(keys.verify(expected, headers, now)).await,
-            Self::Nobody | Self::StandardWebhooks(_) | Self::Stripe(_) | Self::Github(_) | Self::Sns(..) => {
-                Ok(())
-            }
+            Self::Sns(sns, _) => Ok(sns.inspect_head(headers)?),
+            Self::Nobody | Self::StandardWebhooks(_) | Self::Stripe(_) | Self::Github(_) => Ok(()),
         }
     }
 

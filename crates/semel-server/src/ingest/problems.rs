@@ -82,6 +82,9 @@ problems! {
     KEYS_UNAVAILABLE SERVICE_UNAVAILABLE "keys-unavailable":
         "The sender's keys cannot be fetched",
         "Whether the request is signed by whom it says cannot be told now. Nothing is kept of it: send it again later.";
+    SUBSCRIPTION_UNCONFIRMED SERVICE_UNAVAILABLE "subscription-unconfirmed":
+        "The subscription cannot be confirmed",
+        "What confirms the subscription could not be fetched. Send the request again later.";
     IN_PROGRESS CONFLICT "in-progress":
         "The event is in progress",
         "The same event came before, and its function has not answered yet. Send it again later.";

@@ -68,7 +68,7 @@ pub(crate) struct Noted {
 }
 
 /// Why a request is refused.
-enum Refusal {
+pub(super) enum Refusal {
     Plain(Problem),
     /// With a sentence of its own.
     Said(Problem, String),
@@ -189,7 +189,7 @@ impl Ingest {
             // Nobody could say with one status what became of several.
             (Received::Batch(items), _) => Box::pin(self.batch(source, headers, items, noted)).await,
             (Received::Subscription(subscription), _) => {
-                Box::pin(subscription::answer(source, &subscription)).await.ok_or(Refusal::Unknown)
+                Box::pin(subscription::answer(source, &subscription)).await
             }
             (Received::Nothing, _) => Ok(json(StatusCode::OK, b"{\"events\":[]}".to_vec())),
         }

@@ -1,7 +1,11 @@
 //! Sources, ready to receive from.
+//!
+//! 1. Where a signature covers the body alone, headers do not say what came: unless the configuration names a format, it is
+//!    JSON by rules, or SNS's own where SNS signs.
 
 use super::auth::{Auth, Fetch};
 use crate::config::{AuthSettings, Mode, NoSecret, RuleSettings, SourceSettings};
+use semel_core::sabotage::is_on;
 use semel_events::{
     auth::BadSecret,
     expression::BadExpression,
@@ -81,17 +85,23 @@ impl Source {
             (None, AuthSettings::StandardWebhooks { .. }) => Some(Rules::standard_webhooks(&path)?),
             (None, _) => None,
         };
+        let is_body_signed =
+            settings.auth.signs_body() && !is_on("ingest_believes_headers_that_nobody_signed");
         let functions = settings.functions.as_ref();
         let functions = functions.map(|it| it.iter().map(|it| it.as_str().into()).collect());
         Ok(Self {
-            format: settings.format,
-            settings: Settings { pubsub_topic: settings.topic.as_deref().map(Into::into), rules },
+            format: settings.format.or_else(|| settings.auth.format().filter(|_| is_body_signed)),
+            settings: Settings {
+                pubsub_topic: settings.topic.as_deref().map(Into::into),
+                rules,
+                is_body_signed,
+            },
             auth: Auth::new(&settings.auth, fetch)?,
             mode: settings.mode,
             functions,
             senders: Senders {
                 origins: settings.origins.iter().map(|it| it.as_str().into()).collect(),
-                rate_max: None,
+                rate_max: settings.origin_rate_max,
             },
             path,
         })

@@ -95,7 +95,8 @@ fn a_place_to_listen_that_is_not_of_this_machine_or_open_to_all_is_told() {
 fn a_secret_that_signs_nothing_is_told_at_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let file =
-        "[[function]]\nname = \"orders\"\nurl = \"https://orders.example.com/\"\nsecret = \"not base64!\"\n";
+        "[[function]]\nname = \"orders\"\nurl = \"https://orders.example.com/\"\nsecret = \"file:secret\"\n";
+    fs::write(directory.path().join("secret"), "not base64!").unwrap();
     fs::write(directory.path().join("semel.toml"), file).unwrap();
     let serve =
         ["serve", "--config", "semel.toml", "--log", "off", "--store", "memory:", "--listen", "127.0.0.1:0"];

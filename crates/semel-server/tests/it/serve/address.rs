@@ -113,7 +113,8 @@ async fn with_an_address_of_its_own_the_rest_is_not_where_events_are() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_whether_it_may_send_is_told() {
     let function = Upstream::echo().await;
-    let file = "[[source]]\nname = \"a\"\nauth = \"none\"\norigins = \"eventemitter.example.com\"\n";
+    let file = "[[source]]\nname = \"a\"\nauth = \"none\"\norigins = \"eventemitter.example.com\"\n\
+        [[source]]\nname = \"slow\"\nauth = \"none\"\norigin_rate_max = 60\n";
     let server = Server::with(&orders(&function, file));
     let asked = async |path: &str, origin: &str| {
         let request = Request::builder().method(Method::OPTIONS).uri(server.program.url(path));
@@ -127,5 +128,7 @@ async fn who_asks_whether_it_may_send_is_told() {
     assert_eq!(allowed.header("webhook-allowed-origin"), Some("eventemitter.example.com"));
     let other = asked("/sources/a", "other.example.com").await;
     assert_eq!((other.status.as_u16(), other.header("webhook-allowed-origin")), (200, None));
+    let slow = asked("/sources/slow", "anybody.example.com").await;
+    assert_eq!(slow.header("webhook-allowed-rate"), Some("60"), "as many a minute as the file says");
     assert_eq!(told(&asked("/events", "no origin").await).0, 400);
 }

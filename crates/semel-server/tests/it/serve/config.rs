@@ -110,6 +110,7 @@ audience = "https://semel.example.com/sources/topic"
 email = "push@project.iam.gserviceaccount.com"
 topic = "projects/shop/topics/orders"
 origins = ["eventgrid.azure.net"]
+origin_rate_max = 600
 issuer = "https://accounts.google.com"
 jwks = "https://www.googleapis.com/oauth2/v3/certs"
 
@@ -244,6 +245,58 @@ fn what_the_server_would_refuse_is_told_with_its_place() {
     assert_snapshot!(files.map(|it| check(&it)).join("\n"));
     let typed = said(&["check", "--dev"], &format!("{open}{token}"));
     assert!(typed.starts_with("exit code 0\n"), "{typed}");
+}
+
+/// Each of these would stop the server at its start.
+#[test]
+fn a_secret_that_is_none_of_its_kind_is_told_with_its_place_and_not_shown() {
+    let function = "[[function]]\nname = \"a\"\nurl = \"https://a.example.com/\"\n";
+    let said = check(&format!(
+        "{function}secrets = [\n  \"env:KEY\",\n  \"s3cret-horse\",\n  \"whsec_c2hvcnQ=\",\n]\n\
+         [[source]]\nname = \"it\"\nauth = \"standard-webhooks\"\nsecret = \"whsec_s3cret-horse\"\n\
+         [[source]]\nname = \"other\"\nauth = \"stripe\"\nsecret = \"whsec_s3cret-horse\"\n"
+    ));
+    assert!(!said.contains("horse") && !said.contains("c2hvcnQ"), "{said}");
+    assert_snapshot!(said);
+}
+
+#[test]
+fn a_limit_of_attempts_can_be_taken_off() {
+    let plan = |limit: &str| {
+        let url =
+            "[[function]]\nname = \"a\"\nurl = \"https://a.example.com/\"\nretry = \"standard-webhooks\"\n";
+        said(&["plan"], &format!("{url}{limit}"))
+    };
+    assert!(plan("").contains("at most 10 attempts"), "{}", plan(""));
+    let without = plan("attempts_max = \"none\"\n");
+    assert!(without.starts_with("exit code 0\n") && !without.contains("at most 10"), "{without}");
+    let wrong = ["attempts_max = 4\n", "attempts_max = \"off\"\n", "attempts_max = true\n"];
+    assert_snapshot!(wrong.map(plan).join("\n"));
+}
+
+/// Not wrong, and most likely not meant.
+#[test]
+fn who_could_send_besides_the_sender_is_warned_of() {
+    let source = |name: &str, more: &str| format!("[[source]]\nname = \"{name}\"\n{more}\n");
+    let sources = [
+        source("anybody", "auth = \"oidc\"\naudience = \"https://semel.example.com\""),
+        source("somebody", "auth = \"oidc\"\naudience = \"a\"\nemail = \"push@example.com\""),
+        source(
+            "shop",
+            "auth = \"oidc\"\naudience = \"a\"\nissuer = \"https://shop.example.com\"\njwks = \"https://shop.example.com/keys\"",
+        ),
+        source("binary", "format = \"cloudevents\"\nauth = \"github\"\nsecret = \"env:SECRET\""),
+        source(
+            "header",
+            "auth = \"stripe\"\nsecret = \"env:SECRET\"\nid = \"header:x-id\"\ntype = \"/type\"",
+        ),
+    ];
+    let file = sources.concat();
+    assert_snapshot!([check(&file), said(&["check", "--json"], &file)].join("\n"));
+    assert_snapshot!(check(&source(
+        "it",
+        "auth = \"sns\"\nformat = \"json\"\ntopics = [\"arn:aws:sns:eu-central-1:123456789012:alarms\"]\nid = \"/MessageId\"\ntype = \"/Type\"\norigin_rate_max = 0"
+    )));
 }
 
 #[test]

@@ -237,6 +237,44 @@ async fn an_event_that_no_function_takes_is_no_failure_of_its_sender() {
     assert!(server.get("/metrics").await.text().contains("\nsemel_ingest_events_unmatched_total 1\n"));
 }
 
+/// What an event says of its own end (`expirytime`) holds for its first attempt and for the later ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_of_no_more_use_is_not_tried() {
+    let function = Upstream::start(async |_: Asked| answer(503, "")).await;
+    let server = Server::with(&orders(&function, "retry = \"gen2\"\nbackoff = [\"1h\"]\n"));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let at = |seconds: u64| semel_events::event::EventTime::from_unix_seconds(now / 1_000 + seconds).unwrap();
+    let send = async |id: &str, expiry: &str| {
+        let sent = event(&server.program, id).header("ce-expirytime", expiry).body(full("{}")).unwrap();
+        let got = server.send(sent).await;
+        assert_eq!(got.status, 202, "{got:?}");
+    };
+    let stands = async |id: &str, status: &str, reason: Option<&str>| {
+        let path = format!("/v1/executions?name={id}");
+        soon("its end", async {
+            loop {
+                let found = read(&server.get(&path).await)["executions"][0].clone();
+                if found["status"] == status && found["reason"].as_str() == reason {
+                    return;
+                }
+            }
+        })
+        .await;
+    };
+    send("late", "2020-01-01T00:00:00Z").await;
+    stands("late", "FAILED", Some("too_old")).await;
+    assert_eq!(function.calls(), 0, "it was too late for the first attempt");
+    // One attempt is in time, and the next one, in an hour, is not.
+    send("soon", at(1_800).text()).await;
+    stands("soon", "FAILED", Some("too_old")).await;
+    assert_eq!(function.calls(), 1);
+    send("later", at(86_400).text()).await;
+    stands("later", "PENDING", None).await;
+    send("never", "whenever").await;
+    stands("never", "PENDING", None).await;
+    assert_eq!(function.heard(3).await.len(), 3);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_ones_own_names_events_and_its_absence_is_told() {
     let function = Upstream::echo().await;

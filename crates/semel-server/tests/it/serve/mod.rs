@@ -6,6 +6,7 @@ mod broken;
 mod config;
 mod events;
 mod hostile;
+mod logs;
 mod reload;
 mod sns;
 mod sources;

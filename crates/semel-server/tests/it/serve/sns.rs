@@ -1,13 +1,13 @@
 //! SNS: what it signed is an event, what it asks is confirmed, and nobody else is believed.
 
 use super::{
-    sources::{is_duplicate, key},
+    sources::{FORGED, is_duplicate, key},
     support::{Server, command, orders, told},
 };
 use crate::support::{Proxy, Upstream};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -35,6 +35,8 @@ const CERTIFICATE: &str = "/SimpleNotificationService-f3ecfb7224c7233fe7bb5f59f9
 const UNCHAINED: &str = "/SimpleNotificationService-00000000000000000000000000000000.pem";
 /// What is asked for there to confirm a subscription.
 const CONFIRM: &str = "/?Action=ConfirmSubscription&TopicArn=MyTopic&Token=2336412f37";
+/// Where SNS cannot answer what confirms.
+const BROKEN: &str = "/broken?Action=ConfirmSubscription&TopicArn=MyTopic&Token=2336412f37";
 
 /// A file with a source of this topic.
 fn source() -> String {
@@ -101,7 +103,11 @@ async fn tunnel(mut stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Mutex<Ve
             UNCHAINED => include_bytes!("../../../../semel-events/tests/fixtures/sns/self-signed.pem"),
             _ => b"<ConfirmSubscriptionResponse/>",
         };
-        async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body)))) }
+        let mut answer = Response::new(Full::new(Bytes::from_static(body)));
+        if request.uri().path() == "/broken" {
+            *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        }
+        async move { Ok::<_, Infallible>(answer) }
     });
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
@@ -129,21 +135,24 @@ fn notification_by(id: &str, key_name: &str, certificate_url: &str) -> String {
 }
 
 fn confirmation(change: &str, key_name: &str) -> String {
+    confirmation_at(&format!("https://{HOST}{CONFIRM}"), change, key_name)
+}
+
+fn confirmation_at(url: &str, change: &str, key_name: &str) -> String {
     let message = json!({"Type": change, "MessageId": "165545c9-2a5c-472c-8df2-7ff2be2b3b1b", "TopicArn": TOPIC,
         "Token": "2336412f37", "Message": "You have chosen to subscribe.", "Timestamp": "2012-04-26T20:45:04.751Z",
-        "SubscribeURL": format!("https://{HOST}{CONFIRM}"), "SignatureVersion": "2",
+        "SubscribeURL": url, "SignatureVersion": "2",
         "SigningCertURL": certificate_url()});
     let members = ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
     signed(message, key_name, &members)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_is_confirmed_and_what_is_sent_through_it_takes_effect_once() {
-    let (function, sns) = (Upstream::echo().await, Sns::start().await);
+/// A server with these sources that finds SNS where its proxy leads, and believes its certificate.
+fn server(function: &Upstream, sns: &Sns, sources: &str) -> Server {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("root.pem");
     std::fs::write(&root, include_bytes!("../../fixtures/sns/root.pem")).unwrap();
-    let file = orders(&function, &format!("{}[server]\nproxy = \"environment\"\n", source()));
+    let file = orders(function, &format!("{sources}[server]\nproxy = \"environment\"\n"));
     std::fs::write(directory.path().join("semel.toml"), file).unwrap();
     let mut command = command(directory.path(), &["--store", "memory:"]);
     command.env("HTTPS_PROXY", format!("http://{}", sns.address)).env("SSL_CERT_FILE", &root);
@@ -151,7 +160,13 @@ async fn a_subscription_is_confirmed_and_what_is_sent_through_it_takes_effect_on
     {
         command.env_remove(other);
     }
-    let server = Server::of(directory, Proxy::spawn(&mut command));
+    Server::of(directory, Proxy::spawn(&mut command))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_is_confirmed_and_what_is_sent_through_it_takes_effect_once() {
+    let (function, sns) = (Upstream::echo().await, Sns::start().await);
+    let server = server(&function, &sns, &source());
     let send = async |body: String| server.json("/sources/it", &[], body).await;
 
     for body in [notification("1", "stranger"), confirmation("SubscriptionConfirmation", "stranger")] {
@@ -185,6 +200,62 @@ async fn a_subscription_is_confirmed_and_what_is_sent_through_it_takes_effect_on
     );
     let connect = format!("CONNECT {HOST}:443 HTTP/1.1");
     assert!(sns.asked().iter().all(|it| it.starts_with("GET ") || *it == connect), "{:?}", sns.asked());
+}
+
+/// Whoever captured one message has headers to choose, and the members that SNS does not sign.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_sns_did_not_sign_makes_no_event_and_no_attribute() {
+    let (function, sns) = (Upstream::echo().await, Sns::start().await);
+    let server = server(&function, &sns, &source());
+    let id = "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324";
+    let mut captured: Value = serde_json::from_str(&notification(id, "own")).unwrap();
+    captured["MessageAttributes"] = json!({"tenant": {"Type": "String", "Value": "another"}});
+    let captured = captured.to_string();
+    let first = server.json("/sources/it", &[], captured.clone()).await;
+    assert_eq!(first.status, 202, "{first:?}");
+    let raw = [
+        ("x-amz-sns-message-type", "Notification"),
+        ("x-amz-sns-rawdelivery", "true"),
+        ("x-amz-sns-message-id", "forged"),
+        ("x-amz-sns-topic-arn", TOPIC),
+    ];
+    let refused = server.json("/sources/it", &raw, captured.clone()).await;
+    assert_eq!(told(&refused), (401, "unauthorized".to_owned()));
+    let cause = server.program.events("request", 2)[1]["cause"].as_str().unwrap().to_owned();
+    assert!(cause.contains("raw"), "the operator is told which switch it is: {cause}");
+    for headers in [&FORGED[..], &raw[..1]] {
+        let again = server.json("/sources/it", headers, captured.clone()).await;
+        assert!(is_duplicate(&again), "{headers:?}: {again:?}");
+    }
+    let shifted = captured.replace(id, &format!("{id}\\nSubject\\nMy First Message"));
+    let shifted = shifted.replace("\"Subject\":\"My First Message\",", "");
+    assert_ne!(shifted.len(), captured.len());
+    let refused = server.json("/sources/it", &[], shifted).await;
+    assert_eq!(
+        told(&refused),
+        (401, "unauthorized".to_owned()),
+        "the same bytes are signed, with other borders"
+    );
+    let called = function.heard(1).await;
+    assert_eq!((called.len(), called[0].header("ce-id")), (1, vec![id]));
+    assert!(called[0].header("ce-tenant").is_empty(), "{called:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_that_cannot_be_confirmed_now_is_asked_for_again() {
+    let (function, sns) = (Upstream::echo().await, Sns::start().await);
+    let server = server(&function, &sns, &source());
+    let ask = async |url: &str| {
+        server.json("/sources/it", &[], confirmation_at(url, "SubscriptionConfirmation", "own")).await
+    };
+    let later = ask(&format!("https://{HOST}{BROKEN}")).await;
+    assert_eq!(told(&later), (503, "subscription-unconfirmed".to_owned()));
+    assert!(later.header("retry-after").is_some(), "{later:?}");
+    let elsewhere = ask("https://evil.example.com/?Action=ConfirmSubscription").await;
+    assert_eq!(told(&elsewhere), (401, "unauthorized".to_owned()));
+    assert_eq!(ask(&format!("https://{HOST}{CONFIRM}")).await.status, 200);
+    let asked = sns.asked();
+    assert!(asked.iter().all(|it| !it.contains("evil")), "{asked:?}");
 }
 
 /// Hostile 13: nothing is fetched from elsewhere, for no topic but the configured ones.

@@ -16,21 +16,55 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const UNAUTHORIZED: (u16, &str) = (401, "unauthorized");
+/// Headers that name an event, which no signature of a body covers.
+pub(super) const FORGED: [(&str, &str); 9] = [
+    ("ce-specversion", "1.0"),
+    ("ce-id", "forged"),
+    ("ce-source", "/forged"),
+    ("ce-type", "forged"),
+    ("x-goog-pubsub-message-id", "forged"),
+    ("x-goog-pubsub-subscription-name", "projects/forged/subscriptions/forged"),
+    ("x-amz-sns-message-id", "forged"),
+    ("x-amz-sns-topic-arn", "arn:aws:sns:us-west-2:123456789012:MyTopic"),
+    ("svix-id", "forged"),
+];
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, it| text + &format!("{it:02x}"))
 }
 
-fn sha256(secret: &[u8], message: &[u8]) -> hmac::Tag {
+pub(super) fn sha256(secret: &[u8], message: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message)
 }
 
 pub(super) fn is_duplicate(got: &Got) -> bool {
     got.status == 200 && read(got)["duplicate"] == true
+}
+
+/// Sends what is signed, and again with everything added that somebody could who captured it; and gives what the function
+/// was asked.
+async fn once_signed(file: &str, headers: &[(&str, &str)], body: &str) -> Asked {
+    let function = Upstream::echo().await;
+    let server = Server::with(&orders(&function, file));
+    let first = server.json("/sources/it", headers, body.to_owned()).await;
+    assert_eq!(first.status, 202, "{first:?}");
+    for added in [&[][..], &FORGED[..4], &FORGED[4..6], &FORGED[6..8], &FORGED[8..], &FORGED[..]] {
+        let raw = [("x-amz-sns-message-type", "Notification"), ("x-amz-sns-rawdelivery", "true")];
+        // Standard Webhooks has two names for each of its headers, and which of them counts must be one question.
+        let is_own = |(name, _): &&(&str, &str)| !headers.iter().any(|(it, _)| it == name);
+        for added in [added.to_vec(), [added, &raw].concat()] {
+            let added: Vec<_> = added.iter().filter(is_own).copied().collect();
+            let again = server.json("/sources/it", &[headers, &added].concat(), body.to_owned()).await;
+            assert!(is_duplicate(&again), "{added:?}: {again:?}");
+        }
+    }
+    let asked = function.heard(1).await;
+    assert_eq!(asked.len(), 1);
+    asked[0].clone()
 }
 
 /// Sends it twice: the first is new, the second a duplicate; and gives what the function was asked.
@@ -62,7 +96,7 @@ async fn github() {
         ("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"),
         ("x-hub-signature-256", signature.as_str()),
     ];
-    let asked = once(file, &headers, body).await;
+    let asked = once_signed(file, &headers, body).await;
     assert_eq!(named(&asked), ["72d3162e-cc78-11e3-81ab-4c9367dc0958", "https://github.com", "issues"]);
     assert_eq!(asked.header("ce-subject"), ["octocat/Hello-World"]);
     assert_eq!(&asked.body[..], body.as_bytes());
@@ -77,7 +111,7 @@ async fn stripe() {
     let time = now();
     let signature = hex(sha256(SECRET.as_bytes(), format!("{time}.{body}").as_bytes()).as_ref());
     let header = format!("t={time},v1={},v1={signature},v0=aa", "0".repeat(64));
-    let asked = once(&file, &[("stripe-signature", &header)], body).await;
+    let asked = once_signed(&file, &[("stripe-signature", &header)], body).await;
     assert_eq!(
         named(&asked),
         ["evt_1NG8Du2eZvKYlo2CUI79vXWy", "https://api.stripe.com", "payment_intent.succeeded"]
@@ -85,7 +119,12 @@ async fn stripe() {
 }
 
 fn webhook(id: &str, time: u64, body: &str) -> String {
-    let secret = STANDARD.decode(SECRET.strip_prefix("whsec_").unwrap()).unwrap();
+    webhook_by(SECRET.strip_prefix("whsec_").unwrap(), id, time, body)
+}
+
+/// The signature by a secret, as base64.
+pub(super) fn webhook_by(secret: &str, id: &str, time: u64, body: &str) -> String {
+    let secret = STANDARD.decode(secret).unwrap();
     format!("v1,{}", STANDARD.encode(sha256(&secret, format!("{id}.{time}.{body}").as_bytes())))
 }
 
@@ -101,8 +140,38 @@ async fn standard_webhooks() {
         ("webhook-timestamp", time_text.as_str()),
         ("webhook-signature", signature.as_str()),
     ];
-    let asked = once(&file, &headers, body).await;
-    assert_eq!(named(&asked), ["msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "/sources/it", "contact.created"]);
+    let expected = ["msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "/sources/it", "contact.created"];
+    assert_eq!(named(&once_signed(&file, &headers, body).await), expected);
+    // As Svix called them before.
+    let older =
+        [("svix-id", headers[0].1), ("svix-timestamp", headers[1].1), ("svix-signature", headers[2].1)];
+    assert_eq!(named(&once_signed(&file, &older, body).await), expected);
+    let function = Upstream::echo().await;
+    let server = Server::with(&orders(&function, &file));
+    let other = server.json("/sources/it", &[&older[..], &[("webhook-id", "forged")]].concat(), body).await;
+    assert_eq!(told(&other), (401, "unauthorized".to_owned()), "what names it was not signed");
+}
+
+/// A signature of the body says nothing of headers: CloudEvents are then in the body, or are none.
+#[tokio::test(flavor = "multi_thread")]
+async fn cloudevents_that_are_signed_stand_in_what_is_signed() {
+    let function = Upstream::echo().await;
+    let secret = "It's a Secret to Everybody";
+    let file = format!(
+        "[[source]]\nname = \"it\"\nformat = \"cloudevents\"\nauth = \"github\"\nsecret = \"{secret}\"\n"
+    );
+    let server = Server::with(&orders(&function, &file));
+    let body =
+        json!({"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.created"}).to_string();
+    let signature = format!("sha256={}", hex(sha256(secret.as_bytes(), body.as_bytes()).as_ref()));
+    let signed = [("x-hub-signature-256", signature.as_str())];
+    assert_eq!(server.json("/sources/it", &signed, body.clone()).await.status, 202);
+    assert!(is_duplicate(&server.json("/sources/it", &signed, body.clone()).await));
+    let binary = server.json("/sources/it", &[&signed[..], &FORGED[..4]].concat(), body).await;
+    assert_eq!(told(&binary), (400, "event-invalid".to_owned()));
+    assert!(read(&binary)["detail"].as_str().unwrap().contains("not signed"), "{binary:?}");
+    assert_eq!(named(&function.heard(1).await[0]), ["1", "/shop", "order.created"]);
+    assert_eq!(function.calls(), 1);
 }
 
 /// Hostile 4, 5 and 6: nothing is stored, and every cause has the same answer.
@@ -207,13 +276,13 @@ pub(super) fn key(name: &str) -> RsaKeyPair {
     RsaKeyPair::from_pkcs8(der).unwrap()
 }
 
-fn jwks(id: &str) -> String {
+pub(super) fn jwks(id: &str) -> String {
     let parts = RsaPublicKeyComponents::<Vec<u8>>::from(key("own").public());
     let (n, e) = (URL_SAFE_NO_PAD.encode(parts.n), URL_SAFE_NO_PAD.encode(parts.e));
     json!({"keys": [{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": id, "n": n, "e": e}]}).to_string()
 }
 
-fn token(header: &Value, claims: &Value, key: &RsaKeyPair) -> String {
+pub(super) fn token(header: &Value, claims: &Value, key: &RsaKeyPair) -> String {
     let part = |it: &Value| URL_SAFE_NO_PAD.encode(it.to_string());
     let signed = format!("{}.{}", part(header), part(claims));
     let mut signature = vec![0; key.public().modulus_len()];

@@ -124,6 +124,32 @@ async fn what_the_function_refuses_for_good_is_refused_for_good() {
     assert_eq!(function.calls(), 1);
 }
 
+/// Nobody could say with one status what became of several: they are kept, and called for afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_answered_when_it_is_kept_and_not_when_its_functions_were_called() {
+    let (function, gate) = Upstream::gated().await;
+    let server = Server::with(&orders(&function, SOURCE));
+    let batch = async |ids: &[&str]| {
+        let events: Vec<_> = ids.iter().map(|it| event(it)).collect();
+        let request = Request::post(server.program.url("/sources/it"))
+            .header("content-type", "application/cloudevents-batch+json");
+        server.send(request.body(super::support::full(format!("[{}]", events.join(",")))).unwrap()).await
+    };
+    let taken = batch(&["evt-1", "evt-2"]).await;
+    assert_eq!(taken.status, 202, "no function has answered: {taken:?}");
+    let items = read(&taken);
+    assert_eq!((&items[0]["status"], &items[1]["status"]), (&json!(202), &json!(202)));
+    assert_eq!((&items[0]["id"], items[0]["functions"][0].get("result")), (&json!("evt-1"), None), "{items}");
+    function.called(2).await;
+    let again = batch(&["evt-2", "evt-3"]).await;
+    let items = read(&again);
+    assert_eq!((&items[0]["duplicate"], &items[1]["duplicate"]), (&json!(true), &json!(false)), "{items}");
+    gate.open(3);
+    function.heard(3).await;
+    assert_eq!(batch(&["evt-1", "evt-2", "evt-3"]).await.status, 200);
+    assert_eq!(function.calls(), 3);
+}
+
 /// The file is refused; the API adds functions after it was read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_that_is_called_in_order_is_told_of() {
