@@ -106,7 +106,7 @@ pub(super) const ALL: &[Sabotage] = &[
     Sabotage {
         name: "fresh_starved",
         breaks: "a backlog leaves half of the places to fresh events",
-        caught_by: "package(semel-runtime) & test(engine::crowd::)",
+        caught_by: "package(semel-runtime) & test(engine::shares::)",
     },
     Sabotage {
         name: "no_ramp",
@@ -482,5 +482,50 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "ingest_unconfirmed_is_refused",
         breaks: "a subscription that could not be confirmed is asked for again",
         caught_by: "binary_id(semel-server::it) & test(/^serve::sns::a_subscription_that/)",
+    },
+    Sabotage {
+        name: "fresh_without_tokens",
+        breaks: "a backlog leaves half of the rate to fresh events",
+        caught_by: "package(semel-runtime) & test(engine::shares::)",
+    },
+    Sabotage {
+        name: "fresh_without_budget",
+        breaks: "a backlog leaves half of what the node has room for to fresh events",
+        caught_by: "package(semel-runtime) & test(engine::shares::)",
+    },
+    Sabotage {
+        name: "fresh_without_memory",
+        breaks: "a backlog leaves half of the memory to fresh events",
+        caught_by: "package(semel-runtime) & test(engine::shares::)",
+    },
+    Sabotage {
+        name: "rate_bursts",
+        breaks: "no window of one period sees more than the rate",
+        caught_by: "package(semel-runtime) & test(engine::gate::bucket::)",
+    },
+    Sabotage {
+        name: "breaker_outlives_its_target",
+        breaks: "a function that is aimed at a mended target is called at once",
+        caught_by: "package(semel-runtime) & test(engine::reload::)",
+    },
+    Sabotage {
+        name: "errors_stopped_once",
+        breaks: "what is in progress while errors are stopped is stopped when it fails",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
+    },
+    Sabotage {
+        name: "retry_off_keeps_events",
+        breaks: "where retry is off no failure keeps its event, whatever the function said",
+        caught_by: "binary_id(semel-core::it) & test(execution::)",
+    },
+    Sabotage {
+        name: "chance_without_seed",
+        breaks: "a simulation is the same every time",
+        caught_by: "package(semel-runtime) & test(sim::the_same_seed_gives_the_same_trace)",
+    },
+    Sabotage {
+        name: "errors_stopped_when_they_wait",
+        breaks: "what is tried again at once after an error that somebody stops is stopped, too",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
 ];

@@ -9,7 +9,12 @@
 //!    after [`CANARY_WAIT_MAX`], the job stops.
 //! 5. To redrive what failed is to redrive [dead letters](Execution::is_dead_letter): what an operator cancelled is redriven
 //!    only where that reason is asked for.
-//! 6. Its beginning and its end are in the audit log. Whatever an operation changes is judged by itself: what makes no sense
+//! 6. To stop what fails with one error is to go on until that holds. What is in progress cannot be parked, and nobody knows
+//!    what its attempt will find; so every [`LOOK`] the job parks what has failed that way, and it is done when it found nothing
+//!    twice, and nothing of the functions that fail that way was in progress. What fails on its own node meanwhile is parked
+//!    [as it fails](super::stops). Where there is always something in progress, it
+//!    goes on for [`STOP_MAX`], which is longer than any attempt that ran when it began.
+//! 7. Its beginning and its end are in the audit log. Whatever an operation changes is judged by itself: what makes no sense
 //!    where an execution stands is skipped and counted.
 //!
 //! How far it is, and whether somebody wants it to end, is [written](super::jobs) where all nodes find it. A job dies with its
@@ -19,12 +24,14 @@ use super::{
     Action, Operated,
     jobs::{self, ALIVE, Here, JobReport, JobState, KEPT_EVERY, Kept, Noted, Progress},
     operate::{is_anybodys, makes_sense, operate},
+    stops::Stopping,
     words,
 };
 use crate::{
     engine::{
-        Engine, Runtime, Stage,
+        Engine, LEASE_SLACK, Runtime, Stage,
         gate::ramp::{RAMP, ramped},
+        locked,
     },
     function::Rate,
 };
@@ -32,16 +39,31 @@ use semel_core::{
     execution::{ErrorPrint, Execution, ExecutionId},
     queue::{Filter, GoOn, PAGE_MAX},
     record::Status,
+    retry::TIMEOUT_MAX,
+    sabotage::is_on,
     store::StoreError,
     time::Timestamp,
 };
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// How long a canary is waited for.
 pub const CANARY_WAIT_MAX: Duration = Duration::from_mins(10);
 /// How often it is looked at.
 const CANARY_POLL: Duration = Duration::from_secs(1);
+/// How often a job that stops what fails looks again.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often in a row it finds nothing before it is done. Between two questions to the queue, what was in progress may wait
+/// again, and be in progress by the next.
+const CALM_LOOKS: u32 = 2;
+/// How long it goes on at most.
+const STOP_MAX: Duration = Duration::from_mins(65);
+const _: () = assert!(STOP_MAX.as_secs() > TIMEOUT_MAX.as_secs() + LEASE_SLACK.as_secs());
 
 /// How a job goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,17 +116,17 @@ impl Runtime {
         options: BulkOptions,
         who: &str,
     ) -> Result<Option<Job>, StoreError> {
-        self.bulk_then(vec![filter], action, options, who, None).await
+        self.bulk_then(vec![filter], action, options, who, Course::Once).await
     }
 
-    /// The same for what matches one of these, one after the other; and when it is done, lets the queue go on.
+    /// The same for what matches one of these, one after the other, and goes on as this says.
     pub(super) async fn bulk_then(
         &self,
         filters: Vec<Filter>,
         action: Action,
         options: BulkOptions,
         who: &str,
-        then: Option<GoOn>,
+        course: Course,
     ) -> Result<Option<Job>, StoreError> {
         let engine = self.engine();
         let detail = words::job(action.as_str(), &filters, &options);
@@ -116,7 +138,8 @@ impl Runtime {
             engine: Arc::clone(engine),
             number: begun.number,
             filters,
-            then,
+            course,
+            functions: Mutex::default(),
             action,
             options,
             who: who.to_owned(),
@@ -129,18 +152,33 @@ impl Runtime {
         Ok(Some(Job { begun, progress }))
     }
 
-    /// Parks everything that waits after it failed with this error, until somebody unparks or cancels it.
+    /// Parks everything that waits after it failed with this error, until somebody unparks or cancels it; and what fails with
+    /// it while anything of the same functions is in progress.
     pub async fn stop_errors(&self, print: ErrorPrint, who: &str) -> Result<Option<Job>, StoreError> {
         let filter = Filter { error: Some(print), status: Some(Status::Pending), ..Filter::default() };
-        self.bulk(filter, Action::Park, BulkOptions::default(), who).await
+        let course = if is_on("errors_stopped_once") { Course::Once } else { Course::UntilCalm };
+        self.bulk_then(vec![filter], Action::Park, BulkOptions::default(), who, course).await
     }
+}
+
+/// What a job does when it has gone through everything that matched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Course {
+    /// It is done.
+    Once,
+    /// It lets the queue go on.
+    ThenGoOn(GoOn),
+    /// It begins again, until nothing matches and nothing is in progress that may.
+    UntilCalm,
 }
 
 struct Bulk {
     engine: Arc<Engine>,
     number: u64,
     filters: Vec<Filter>,
-    then: Option<GoOn>,
+    course: Course,
+    /// Of which something has matched, where that matters.
+    functions: Mutex<BTreeSet<Arc<str>>>,
     action: Action,
     options: BulkOptions,
     who: String,
@@ -209,10 +247,63 @@ impl Bulk {
                 return Ok(state);
             }
         }
-        if let Some(how) = self.then {
-            self.engine.queue.go_on(how).await?;
+        match self.course {
+            Course::Once => {}
+            Course::ThenGoOn(how) => self.engine.queue.go_on(how).await?,
+            Course::UntilCalm => return self.act_until_calm(began).await,
         }
         Ok(JobState::Finished)
+    }
+
+    /// Goes through everything again and again, until there is nothing left that may match.
+    async fn act_until_calm(&self, began: Duration) -> Result<JobState, StoreError> {
+        let stopping = |it: &Filter| it.error.map(|it| Stopping::new(&self.engine, it, &self.tell));
+        let _until_it_is_over: Vec<_> = self.filters.iter().filter_map(stopping).collect();
+        let mut calm = 0;
+        while calm < CALM_LOOKS && self.engine.clock.monotonic() < began + STOP_MAX {
+            self.wait(LOOK).await;
+            let matched = self.tell.borrow().matched;
+            let mut is_busy = false;
+            for filter in &self.filters {
+                is_busy |= self.is_busy(filter).await?;
+                if let Some(state) = self.act_on_all(filter, &mut None, began).await? {
+                    return Ok(state);
+                }
+            }
+            let found_nothing = self.tell.borrow().matched == matched;
+            calm = if found_nothing && !is_busy { calm + 1 } else { 0 };
+        }
+        Ok(JobState::Finished)
+    }
+
+    /// Whether anything is in progress that has matched before, or is of a function of which something has.
+    async fn is_busy(&self, filter: &Filter) -> Result<bool, StoreError> {
+        let running = Filter { status: Some(Status::InProgress), ..filter.clone() };
+        if self.has_any(&running).await? {
+            return Ok(true);
+        }
+        let functions = locked(&self.functions).clone();
+        for function in functions {
+            let running =
+                Filter { function: Some(function), status: Some(Status::InProgress), ..Filter::default() };
+            if self.has_any(&running).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether anything matches. A page may be empty though there are more.
+    async fn has_any(&self, filter: &Filter) -> Result<bool, StoreError> {
+        let mut from = None;
+        loop {
+            let page = self.engine.queue.list(filter, from.as_ref(), PAGE_MAX).await?;
+            locked(&self.functions).extend(page.items.iter().map(|it| Arc::clone(&it.value.function)));
+            from = page.next;
+            if !page.items.is_empty() || from.is_none() {
+                return Ok(!page.items.is_empty());
+            }
+        }
     }
 
     /// Operates on all that match. How it ended, if it was before the last of them.
@@ -225,6 +316,9 @@ impl Bulk {
         let mut from = None;
         loop {
             let page = self.engine.queue.list(filter, from.as_ref(), PAGE_MAX).await?;
+            if self.course == Course::UntilCalm {
+                locked(&self.functions).extend(page.items.iter().map(|it| Arc::clone(&it.value.function)));
+            }
             let now = self.engine.clock.now();
             let meant = page.items.iter().map(|it| &it.value).filter(|it| self.means(now, filter, it));
             if self.options.dry_run {
@@ -254,7 +348,9 @@ impl Bulk {
             Action::Redrive(_) => filter.reason.is_some() || execution.is_dead_letter(),
             Action::Cancel | Action::Park | Action::Unpark | Action::Resolve(_) => true,
         };
-        is_anybodys(execution) && !execution.is_expired(now) && is_dead()
+        // Whoever comes again and again does not count what it has parked already.
+        let is_left = || self.course != Course::UntilCalm || execution.due_at().is_some();
+        is_anybodys(execution) && !execution.is_expired(now) && is_dead() && is_left()
     }
 
     /// Says what would be done to these.

@@ -18,6 +18,7 @@ mod jobs;
 mod operate;
 mod past;
 mod pause;
+mod stops;
 mod words;
 
 pub use audit::{AUDIT_RETENTION, AuditEntry, Auditing};
@@ -28,3 +29,4 @@ pub use jobs::{Aborting, JOBS_MAX, JobReport, JobState, Progress};
 pub use operate::{Action, Operated};
 pub use past::Decided;
 pub(crate) use pause::{follow, load, pause_by_runtime};
+pub(crate) use stops::{Stops, stopped};

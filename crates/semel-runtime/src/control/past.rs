@@ -7,7 +7,7 @@
 //! 4. The decision is in the audit log before it takes effect. From then on its node takes new events and delivers them,
 //!    because to write one thing is to write any.
 
-use super::{Action, BulkOptions, Job};
+use super::{Action, BulkOptions, Job, bulk::Course};
 use crate::engine::Runtime;
 use semel_core::{
     queue::{Filter, GoOn},
@@ -51,8 +51,8 @@ impl Runtime {
         if is_on("postgres_past_is_not_skipped") {
             filters.clear();
         }
-        let (how, then) = (BulkOptions::default(), Some(GoOn::Wholly));
-        let job = self.bulk_then(filters, Action::Cancel, how, who, then).await?;
+        let (how, course) = (BulkOptions::default(), Course::ThenGoOn(GoOn::Wholly));
+        let job = self.bulk_then(filters, Action::Cancel, how, who, course).await?;
         Ok(job.map_or(Decided::Busy, Decided::Done))
     }
 

@@ -144,8 +144,16 @@ fn leased(engine: &Engine, at: Moment, execution: &Execution, function: &Functio
 pub(crate) fn place(engine: &Arc<Engine>, at: Moment, execution: &Execution) -> Option<Place> {
     let (name, bytes) = (&execution.function, execution.event.as_ref().map_or(0, |it| it.len()));
     let may_start = engine.stage() == Stage::Running || is_on("stopping_starts_calls");
-    let is_admitted =
-        may_start && engine.is_informed() && engine.table().admit(at, name, bytes, execution.order.is_some());
+    if !may_start || !engine.is_informed() {
+        return None;
+    }
+    let mut table = engine.table();
+    let is_admitted = table.admit(at, name, bytes, execution.order.is_some());
+    let should_look = is_admitted && table.awaits_token(name);
+    drop(table);
+    if should_look {
+        engine.wake.notify_one();
+    }
     is_admitted.then(|| Place::of_taken(Arc::clone(engine), Arc::clone(name), Kind::Fresh, bytes))
 }
 

@@ -100,7 +100,7 @@ pub(crate) async fn attempt(mut attempt: Box<Attempt>) {
             engine.table().count(function.name.as_str(), |totals| totals.attempts += 1);
             let left = (began + lease(function)).saturating_sub(engine.clock.monotonic());
             let ended = call(engine, function, held, event, deadline, left).await;
-            place.called(ended.health);
+            place.called(Some(&function.aim), ended.health);
             if ended.stops {
                 stop(engine, function, &ended.input);
             }

@@ -3,7 +3,7 @@
 //! 1. Holders begin at a number drawn from the operating system, and are counted from there.
 //! 2. A simulation gives a seed, and the same numbers come every time.
 
-use semel_core::{record::Holder, retry::Jitter};
+use semel_core::{record::Holder, retry::Jitter, sabotage::is_on};
 use std::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -22,7 +22,7 @@ impl Chance {
     /// From this seed, or the operating system's numbers.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let mut bytes = [0; 24];
-        match seed {
+        match seed.filter(|_| !is_on("chance_without_seed")) {
             Some(seed) => fastrand::Rng::with_seed(seed).fill(&mut bytes),
             None => getrandom::fill(&mut bytes).expect("the operating system has random numbers"),
         }

@@ -40,3 +40,4 @@ pub use receipt::{Entry, Receipt, Refused, Taken};
 pub use runtime::{Builder, FunctionsError, IN_FLIGHT_MAX, MEMORY_MAX, Runtime, StartError};
 pub(crate) use shared::{Engine, Stage, locked};
 pub use status::{FunctionStatus, Totals};
+pub(crate) use table::LEASE_SLACK;

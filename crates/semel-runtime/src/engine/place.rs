@@ -5,6 +5,7 @@ use super::{
     shared::{Engine, Stage},
     table::{Finding, GivenBack, MayCall},
 };
+use crate::function::Aim;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
@@ -65,12 +66,12 @@ impl Place {
         self.usage = Usage::Calling(self.engine.clock.monotonic());
     }
 
-    /// The call is over, and found this out. Its turn is another's.
-    pub(crate) fn called(&mut self, health: Health) {
+    /// The call is over, and found this out about its target. Its turn is another's.
+    pub(crate) fn called(&mut self, aim: Option<&Aim>, health: Health) {
         if let Usage::Calling(since) = self.usage {
             self.usage = Usage::Called;
             let (now, jitter) = (self.engine.clock.monotonic(), self.engine.chance.jitter());
-            let found = Finding { took: now.saturating_sub(since), health, jitter };
+            let found = Finding { aim, took: now.saturating_sub(since), health, jitter };
             self.engine.table().called(now, &self.function, Some(found));
         }
     }
@@ -84,7 +85,7 @@ fn was_told(told: &mut oneshot::Receiver<bool>) -> bool {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.called(Health::Unknown);
+        self.called(None, Health::Unknown);
         let at = self.engine.moment();
         let mut table = self.engine.table();
         if self.usage == Usage::Turn {

@@ -4,11 +4,12 @@
 //!    nothing is reported.
 //! 2. While the queue cannot tell what happened, the write is repeated, with growing pauses, until little of the lease is
 //!    left. Then it is abandoned, not assumed: whoever takes over finds out.
-//! 3. What failed for good is logged, once, when that is written.
-//! 4. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised.
+//! 3. What is to be tried again after an error that somebody stops is parked in the same write.
+//! 4. What failed for good is logged, once, when that is written.
+//! 5. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised.
 
 use super::{forward::forwarded, shared::Engine};
-use crate::function::Function;
+use crate::{control::stopped, function::Function};
 use semel_core::{
     execution::{Execution, Input, Phase, step},
     queue::{Change, Fenced, Written},
@@ -25,6 +26,9 @@ pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(50);
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// What is left of a lease when its end is no longer tried to be written.
 pub(crate) const MARGIN: Duration = Duration::from_secs(1);
+
+/// How an attempt that was none ends.
+const HANDED_BACK: &str = "hand back";
 
 /// What became of writing down an attempt's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,6 +58,8 @@ pub(crate) async fn settle(
             return Settled::Abandoned;
         }
     };
+    // What was handed back did not fail.
+    let after = if name == HANDED_BACK { after } else { stopped(engine, now, after) };
     let (after, mut causes) = forwarded(now, function, after);
     let apart = if is_on("forwarded_apart") { std::mem::take(&mut causes) } else { Vec::new() };
     let settled = write(engine, Change { expected: held.fence, after, causes }, until).await;
@@ -164,7 +170,7 @@ fn tell(engine: &Engine, settled: &Settled, function: &Arc<str>, input: &'static
             table.count(function, |totals| match stored.value.status() {
                 Status::Completed => totals.completed += 1,
                 Status::Failed => totals.dead += 1,
-                Status::Pending if input == "hand back" => totals.handed_back += 1,
+                Status::Pending if input == HANDED_BACK => totals.handed_back += 1,
                 Status::Pending => totals.retried += 1,
                 Status::InProgress => {}
             });

@@ -15,7 +15,7 @@ use super::{
     tasks::Tasks,
 };
 use crate::{
-    control::Jobs,
+    control::{Jobs, Stops},
     deliver::{Cause, Deliver},
     function::Function,
 };
@@ -72,6 +72,8 @@ pub(crate) struct Engine {
     /// Wakes whoever waits for the end, in the order they came: a simulation is the same every time.
     stage_raised: Notify,
     pub(crate) jobs: Mutex<Jobs>,
+    /// Errors that a job of this node stops.
+    pub(crate) stops: Mutex<Stops>,
     /// What this node knows of what is paused.
     informed: Mutex<Informed>,
     /// Whether it has the queue for itself: it knows what it wrote.
@@ -137,6 +139,7 @@ impl Engine {
             stage: Mutex::new(Stage::Running),
             stage_raised: Notify::new(),
             jobs: Mutex::default(),
+            stops: Mutex::default(),
             informed: Mutex::new(Informed::new()),
             is_alone,
             pausing: tokio::sync::Mutex::default(),

@@ -9,6 +9,9 @@
 //! 4. A node that was just started claims little at first, and more every second: if what it claims kills it, and it is
 //!    started again and again, little else loses an attempt each time.
 //! 5. A function that was removed starts nothing more; what runs of it is finished on the terms it began on.
+//! 6. A function that is aimed at another target begins anew with it: what calls of the old one find out says nothing of the
+//!    new one.
+//! 7. While fresh events find no room in memory, the backlog has half of it.
 //!
 //! It awaits nothing and knows no clock: the moment is an argument.
 
@@ -17,10 +20,10 @@ use super::gate::{
     asking::Asking,
     breaker::Health,
     budget::{self, Part},
-    share::Kind,
+    share::{Kind, Share},
 };
 use super::status::{FunctionStatus, Totals};
-use crate::function::Function;
+use crate::function::{Aim, Function};
 use semel_core::{
     queue::{WANTS_MAX, Want},
     retry::Jitter,
@@ -135,6 +138,10 @@ pub(crate) struct Table {
     pooled: u32,
     bytes_max: usize,
     bytes: usize,
+    /// Those of them that came from the backlog.
+    bytes_of_backlog: usize,
+    /// What fresh events find of the memory.
+    share_of_bytes: Share,
     /// How large an event of the backlog may be: the largest of late.
     bytes_guess: usize,
     /// Whose turn it is to be asked for first.
@@ -143,7 +150,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// No functions yet, on a node that is started now, with room for so many attempts and so many bytes of events.
-    pub(crate) const fn new(started: Duration, budget: u32, bytes_max: usize) -> Self {
+    pub(crate) fn new(started: Duration, budget: u32, bytes_max: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -153,6 +160,8 @@ impl Table {
             pooled: 0,
             bytes_max,
             bytes: 0,
+            bytes_of_backlog: 0,
+            share_of_bytes: Share::default(),
             bytes_guess: EVENT_BYTES_GUESS,
             turn: None,
         }
@@ -179,6 +188,12 @@ impl Table {
                 is_removed: false,
                 is_starved: false,
             });
+            if !is_same_aim(&entry.function.aim, &function.aim) && !is_on("breaker_outlives_its_target") {
+                entry.gate.aimed_anew();
+            }
+            if entry.terms.rate != terms.rate {
+                entry.gate.rated_anew();
+            }
             (entry.function, entry.terms, entry.is_removed) = (function, terms, false);
         }
         self.entries.retain(|_, it| !it.is_removed || it.gate.taken() > 0);
@@ -226,30 +241,39 @@ impl Table {
         let before = entry.part();
         let may = has_bytes && budget::room(before, free) > 0;
         let admitted = entry.gate.admit_fresh(&entry.terms, at.monotonic, may);
+        self.share_of_bytes = self.share_of_bytes.after_arrival(at.monotonic, has_bytes);
         if admitted {
             self.pooled += entry.part().pooled() - before.pooled();
             self.bytes += bytes;
+            self.share_of_bytes = self.share_of_bytes.after_start(Kind::Fresh);
         }
         admitted
+    }
+
+    /// Whether the loop waits for tokens of this function, and may have its turn when a fresh event has taken one.
+    pub(crate) fn awaits_token(&self, name: &str) -> bool {
+        self.entries.get(name).is_some_and(|it| it.is_starved && it.terms.rate.is_some())
     }
 
     /// What is worth claiming, with the places for it taken.
     pub(crate) fn demand(&mut self, at: Moment) -> Demanded {
         let mut wants = Vec::new();
         let slow = self.room_of_slow_start(at.monotonic);
-        let mut left = CLAIM_MAX.min(self.room_in_bytes()).min(slow);
+        let mut left = CLAIM_MAX.min(self.room_in_bytes(at.monotonic)).min(slow);
         let mut wait = if slow < CLAIM_MAX { Duration::from_secs(1) } else { NOTHING };
+        if left == 0
+            && let Some(relaxes_at) = self.share_of_bytes.relaxes_at(at.monotonic)
+        {
+            wait = wait.min(relaxes_at.saturating_sub(at.monotonic));
+        }
         let names = self.in_turn();
         for name in names {
             let free = self.pool.saturating_sub(self.pooled);
             let entry = self.entries.get_mut(&name).expect("it was listed");
             let asking = entry.asking.wait(at.now, at.monotonic);
             let part = entry.part();
-            let room = entry
-                .gate
-                .room(&entry.terms, at.monotonic, Kind::Backlog)
-                .min(budget::room(part, free))
-                .min(left);
+            let free_here = budget::room(part, free);
+            let room = entry.gate.room_beside(&entry.terms, at.monotonic, Kind::Backlog, free_here).min(left);
             entry.is_starved = room == 0;
             if room == 0 {
                 let opens = entry.gate.wait(&entry.terms, at.monotonic);
@@ -293,8 +317,18 @@ impl Table {
         allowed.saturating_sub(self.entries.values().map(|it| it.gate.backlog()).sum())
     }
 
-    fn room_in_bytes(&self) -> u32 {
-        u32::try_from(self.bytes_max.saturating_sub(self.bytes) / self.bytes_guess.max(1)).unwrap_or(u32::MAX)
+    /// How many events of the backlog there is memory for. One, where there is nothing in it: else what is larger than it
+    /// would never be delivered.
+    fn room_in_bytes(&self, monotonic: Duration) -> u32 {
+        let events = |bytes: usize| u32::try_from(bytes / self.bytes_guess.max(1)).unwrap_or(u32::MAX);
+        let free = events(self.bytes_max.saturating_sub(self.bytes));
+        if is_on("fresh_without_memory") {
+            return free;
+        }
+        let backlog_max = self.share_of_bytes.backlog_max(monotonic, events(self.bytes_max));
+        let of_backlog = u32::try_from(self.bytes_of_backlog.div_ceil(self.bytes_guess.max(1)));
+        let room = free.min(backlog_max.saturating_sub(of_backlog.unwrap_or(u32::MAX)));
+        room.max(u32::from(self.bytes == 0))
     }
 
     /// The queue answered for one of the wants: places that it did not fill are given back.
@@ -352,11 +386,15 @@ impl Table {
         }
     }
 
-    /// One that might call has, and found this out about the target; or has not.
-    pub(crate) fn called(&mut self, monotonic: Duration, name: &str, found: Option<Finding>) {
+    /// One that might call has, and found this out about its target; or has not.
+    pub(crate) fn called(&mut self, monotonic: Duration, name: &str, found: Option<Finding<'_>>) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         match found {
-            Some(Finding { took, health, jitter }) => entry.gate.called(monotonic, took, health, jitter),
+            Some(Finding { aim, took, health, jitter }) => {
+                let is_of_target = aim.is_some_and(|it| is_same_aim(it, &entry.function.aim));
+                let health = if is_of_target { health } else { Health::Unknown };
+                entry.gate.called(monotonic, took, health, jitter);
+            }
             None => entry.gate.not_called(),
         }
         entry.tell_waiting(monotonic);
@@ -365,6 +403,8 @@ impl Table {
     /// So many bytes were claimed with an event.
     pub(crate) fn load(&mut self, bytes: usize) {
         self.bytes += bytes;
+        self.bytes_of_backlog += bytes;
+        self.share_of_bytes = self.share_of_bytes.after_start(Kind::Backlog);
         // The largest of late: it shrinks slowly when smaller ones come.
         self.bytes_guess = bytes.max(self.bytes_guess - self.bytes_guess / 16).max(1024);
     }
@@ -373,6 +413,9 @@ impl Table {
     #[must_use]
     pub(crate) fn give_back(&mut self, at: Moment, name: &str, place: &GivenBack) -> bool {
         self.bytes -= place.bytes;
+        if place.kind == Kind::Backlog {
+            self.bytes_of_backlog -= place.bytes;
+        }
         let Some(entry) = self.entries.get_mut(name) else { return false };
         let before = entry.part();
         if place.is_used {
@@ -446,9 +489,21 @@ pub(crate) struct GivenBack {
     pub(crate) is_used: bool,
 }
 
+/// Whether what is known of one is known of the other. What is in this process has no outages that a reload would mend.
+fn is_same_aim(one: &Aim, other: &Aim) -> bool {
+    std::ptr::eq(one, other)
+        || match (one, other) {
+            (Aim::Url(one), Aim::Url(other)) => one == other,
+            (Aim::Here(_), Aim::Here(_)) => true,
+            (Aim::Url(_), Aim::Here(_)) | (Aim::Here(_), Aim::Url(_)) => false,
+        }
+}
+
 /// What a call found out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct Finding<'a> {
+    /// About whom; nobody if it was not heard of again.
+    pub(crate) aim: Option<&'a Aim>,
     /// How long it took.
     pub(crate) took: Duration,
     /// About the target.

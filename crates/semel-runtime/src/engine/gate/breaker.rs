@@ -5,6 +5,8 @@
 //! 3. Then one probe may go at a time. If it finds the target alive, the breaker is closed; if not, it opens again.
 //! 4. A probe that nobody heard of again, because its node lost it, makes room for the next one.
 //! 5. Nobody needs to reset it.
+//! 6. It is of one function and its target: two functions at one host have one each. A path that is broken leaves the others
+//!    of its host alone, and each finds out by itself when the host is back, with a probe of its own.
 //!
 //! It does not know what a failure is, and draws no random number: where in the second half of its time an open
 //! breaker ends is an argument, so that nodes do not probe together.

@@ -6,7 +6,9 @@
 //! 2. Of those that have a place, as many may call at once as the function's concurrency says. The others are being
 //!    written, or wait for their turn.
 //! 3. Every place costs a token of the function's rate. One that was taken and not used gives its token back.
-//! 4. Places for the backlog leave room for fresh events.
+//! 4. Places for the backlog leave room for fresh events, and so do tokens. Where the node can hold less than there are places,
+//!    that is what is shared.
+//! 5. What is known of a target is not known of another: a function that is aimed elsewhere begins anew.
 //!
 //! It does not know the other functions: see [`super::budget`].
 
@@ -15,7 +17,7 @@ use super::{
     bucket::Bucket,
     pace::Pace,
     ramp::{RAMP, ramped},
-    share::{Kind, Share},
+    share::{Kind, Owed, Share},
 };
 use crate::function::Rate;
 use semel_core::{retry::Jitter, sabotage::is_on};
@@ -45,6 +47,7 @@ pub struct Gate {
     breaker: Breaker,
     bucket: Bucket,
     share: Share,
+    owed: Owed,
     /// When the target came back from its last outage.
     back_since: Option<Duration>,
 }
@@ -83,6 +86,11 @@ impl Gate {
 
     /// How many attempts of this kind may start now.
     pub fn room(&self, terms: &Terms, now: Duration, kind: Kind) -> u32 {
+        self.room_beside(terms, now, kind, u32::MAX)
+    }
+
+    /// The same on a node that has room for so many more of this function.
+    pub fn room_beside(&self, terms: &Terms, now: Duration, kind: Kind, free_here: u32) -> u32 {
         if terms.is_paused {
             return 0;
         }
@@ -94,13 +102,29 @@ impl Gate {
             Passage::Probe => 1,
             Passage::ClosedUntil(_) | Passage::Awaited => 0,
         };
-        let tokens = terms.rate.as_ref().map_or(u32::MAX, |rate| self.bucket.tokens(rate, now));
-        let room = passing.min(tokens);
+        let room = passing.min(self.tokens(terms, now, kind)).min(free_here);
         match kind {
             Kind::Fresh => room,
             Kind::Backlog if matches!(self.breaker.passage(now), Passage::Probe) => room,
-            Kind::Backlog => room.min(self.share.backlog_max(now, places).saturating_sub(self.backlog)),
+            Kind::Backlog => {
+                let can_be_held = if is_on("fresh_without_budget") {
+                    places
+                } else {
+                    places.min(self.taken().saturating_add(free_here))
+                };
+                room.min(self.share.backlog_max(now, can_be_held).saturating_sub(self.backlog))
+            }
         }
+    }
+
+    /// How many tokens there are for this kind; any number if the function has no rate.
+    fn tokens(&self, terms: &Terms, now: Duration, kind: Kind) -> u32 {
+        let Some(rate) = &terms.rate else { return u32::MAX };
+        let kept = match kind {
+            Kind::Fresh => 0,
+            Kind::Backlog => self.owed.kept(rate, now),
+        };
+        self.bucket.tokens(rate, now).saturating_sub(kept)
     }
 
     /// How long until there may be room for the backlog without anything being given back; `None` if only that helps.
@@ -111,10 +135,16 @@ impl Gate {
         if let Passage::ClosedUntil(until) = self.breaker.passage(now) {
             return Some(until.saturating_sub(now));
         }
-        let by_rate = terms.rate.as_ref().map(|rate| self.bucket.next_at(rate, now)).filter(|at| *at > now);
+        let by_rate = terms.rate.as_ref().and_then(|rate| self.token_at(rate, now));
         let by_ramp = self.back_since.map(|at| (now + RAMP / 20).min(at + RAMP)).filter(|at| *at > now);
         let ends = [by_rate, by_ramp, self.share.relaxes_at(now)];
         ends.into_iter().flatten().min().map(|at| at.saturating_sub(now))
+    }
+
+    /// When there is a token for the backlog, if there is none now.
+    fn token_at(&self, rate: &Rate, now: Duration) -> Option<Duration> {
+        let by_bucket = self.bucket.has_at(rate, self.owed.kept(rate, now) + 1);
+        [by_bucket, self.owed.lapses_at(rate)].into_iter().flatten().filter(|at| *at > now).min()
     }
 
     /// A fresh event came: whether it may start at once. The place is taken if so.
@@ -122,6 +152,9 @@ impl Gate {
     pub fn admit_fresh(&mut self, terms: &Terms, now: Duration, may: bool) -> bool {
         let found_room = may && self.room(terms, now, Kind::Fresh) > 0;
         self.share = self.share.after_arrival(now, found_room);
+        if self.tokens(terms, now, Kind::Fresh) == 0 {
+            self.owed = self.owed.after_miss(now);
+        }
         if found_room {
             self.take(terms, now, Kind::Fresh, 1);
         }
@@ -138,7 +171,18 @@ impl Gate {
         self.share = self.share.after_start(kind);
         if let Some(rate) = &terms.rate {
             self.bucket = self.bucket.taken(rate, now, places);
+            self.owed = self.owed.after_start(rate, kind, places);
         }
+    }
+
+    /// The function is aimed at another target: what the one before was thought to be says nothing of it.
+    pub fn aimed_anew(&mut self) {
+        (self.pace, self.breaker, self.back_since) = (Pace::default(), Breaker::default(), None);
+    }
+
+    /// The function has another rate.
+    pub fn rated_anew(&mut self) {
+        (self.bucket, self.owed) = (Bucket::default(), Owed::default());
     }
 
     /// Gives back so many places that were not used after all.
@@ -327,14 +371,48 @@ mod tests {
 
     #[test]
     fn the_rate_is_never_exceeded() {
-        let rate = Rate::new(5, Duration::from_secs(1));
-        let terms = Terms { rate, ..TERMS };
+        let rate = Rate::new(100, Duration::from_secs(1)).expect("a rate");
+        let terms = Terms { rate: Some(rate), ..TERMS };
         let mut gate = Gate::default();
-        assert_eq!(gate.room(&terms, T, Kind::Backlog), 5);
-        gate.take(&terms, T, Kind::Backlog, 5);
+        assert_eq!(gate.room(&terms, T, Kind::Backlog), 3);
+        gate.take(&terms, T, Kind::Backlog, 3);
         assert_eq!(gate.room(&terms, T, Kind::Backlog), 0);
-        assert_eq!(gate.wait(&terms, T), Some(Duration::from_millis(200)));
+        assert_eq!(gate.wait(&terms, T), Some(rate.spacing()));
         gate.untake(&terms, T, Kind::Backlog, 2);
         assert_eq!(gate.room(&terms, T, Kind::Backlog), 2);
+    }
+
+    #[test]
+    fn a_token_that_a_fresh_event_missed_is_kept_for_the_next() {
+        let rate = Rate::new(10, Duration::from_secs(1)).expect("a rate");
+        let terms = Terms { rate: Some(rate), ..TERMS };
+        let mut gate = Gate::default();
+        gate.take(&terms, T, Kind::Backlog, 1);
+        let missed_at = T + rate.spacing() / 2;
+        assert!(!gate.admit_fresh(&terms, missed_at, true));
+        let next = T + rate.spacing();
+        assert_eq!(gate.room(&terms, next, Kind::Backlog), 0);
+        assert_eq!(gate.wait(&terms, next), Some(rate.spacing() * 3 / 2), "until nobody wants it any more");
+        assert!(gate.admit_fresh(&terms, next, true));
+        assert_eq!(gate.wait(&terms, next), Some(rate.spacing()), "it is the backlog's turn");
+        assert_eq!(gate.room(&terms, next + rate.spacing(), Kind::Backlog), 1);
+    }
+
+    #[test]
+    fn what_the_node_has_room_for_is_shared_where_it_is_less_than_the_places() {
+        let mut gate = Gate::default();
+        assert!(!gate.admit_fresh(&TERMS, T, false));
+        assert_eq!(gate.room_beside(&TERMS, T, Kind::Backlog, 6), 3);
+        gate.take(&TERMS, T, Kind::Backlog, 3);
+        assert_eq!(gate.room_beside(&TERMS, T, Kind::Backlog, 3), 0);
+        assert_eq!(gate.room_beside(&TERMS, T, Kind::Fresh, 3), 3);
+    }
+
+    #[test]
+    fn another_target_is_not_left_alone_for_what_the_one_before_did() {
+        let mut gate = down();
+        assert_eq!(gate.room(&TERMS, T, Kind::Backlog), 0);
+        gate.aimed_anew();
+        assert_eq!(gate.room(&TERMS, T, Kind::Backlog), 20, "nothing is known of it");
     }
 }

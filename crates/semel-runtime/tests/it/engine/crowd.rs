@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-fn of_kind(kind: &str, id: usize) -> Event {
+pub(super) fn of_kind(kind: &str, id: usize) -> Event {
     Event::builder(format!("{kind}-{id}"), "/shop", kind).build().unwrap()
 }
 
@@ -30,7 +30,7 @@ fn taking(kind: &str) -> Function {
     Function { filter: Some(Filter::compare(Compare::Exact, "type", kind).unwrap()), ..function(kind) }
 }
 
-async fn accept_all(world: &World, events: &[Event]) {
+pub(super) async fn accept_all(world: &World, events: &[Event]) {
     let receipts = world.runtime.accept(events, &HeaderMap::new()).await.unwrap();
     assert!(receipts.iter().all(|it| matches!(it, Receipt::Taken(_))), "{receipts:?}");
 }
@@ -170,27 +170,6 @@ async fn a_target_that_is_down_is_left_alone_and_found_again_when_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backlog_leaves_half_of_the_places_to_fresh_events() {
-    let target = Target::new(|_| async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        status(200, "")
-    });
-    let world = World::new(&target, [Function { concurrency: 10.try_into().unwrap(), ..orders() }]).await;
-    world.runtime.pause("orders", "ada").await.unwrap();
-    accept_all(&world, &(0..2_000).map(|n| of_kind("backlog", n)).collect::<Vec<_>>()).await;
-    world.runtime.resume("orders", "ada").await.unwrap();
-    // As many as all places could take.
-    for round in 0..500 {
-        accept_all(&world, &[of_kind("fresh", round)]).await;
-        world.pass(Duration::from_millis(10)).await;
-    }
-    let ids = target.ids();
-    let fresh = ids.iter().filter(|it| it.starts_with("fresh")).count();
-    assert!(fresh * 100 >= ids.len() * 45, "{fresh} of {} were fresh", ids.len());
-    assert!(fresh * 100 <= ids.len() * 80, "{fresh} of {} were fresh: the backlog does not drain", ids.len());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_rate_is_kept_over_time() {
     let target = Target::fine();
     let world = World::new(&target, [Function { rate: Rate::new(10, SECOND), ..orders() }]).await;
@@ -198,7 +177,7 @@ async fn a_rate_is_kept_over_time() {
     for seconds in 1..=10 {
         world.pass(SECOND).await;
         let seen = target.seen().len();
-        assert!(seen <= 10 + seconds * 10, "{seen} after {seconds} s");
+        assert!(seen <= 1 + seconds * 10, "{seen} after {seconds} s");
         assert!(seen >= seconds * 9, "{seen} after {seconds} s");
     }
 }

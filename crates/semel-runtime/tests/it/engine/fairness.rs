@@ -124,3 +124,64 @@ async fn a_neighbour_that_hangs_or_fails_does_not_move_the_99th_percentile() {
         assert!(found <= beside_one_that_works.mul_f64(1.2), "{neighbour:?}: {found:?}");
     }
 }
+
+/// What comes in the same millisecond as each event that is timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Storm {
+    /// One other event.
+    Calm,
+    /// One event, again and again.
+    OneKey,
+    /// Other events, each of them twice at once.
+    Pairs,
+}
+
+impl Storm {
+    fn events(self, number: usize) -> Vec<Event> {
+        match self {
+            Self::Calm => vec![of_kind("neighbour", number)],
+            Self::OneKey => vec![of_kind("neighbour", 0); 20],
+            Self::Pairs => (0..10).map(|it| of_kind("neighbour", number * 5 + it / 2)).collect(),
+        }
+    }
+}
+
+/// The 99th percentile of the times until the function that works was called, in a storm of duplicates.
+async fn p99_in(storm: Storm) -> Duration {
+    let called = Times::default();
+    let functions = [taking("neighbour"), taking("works")];
+    let world = World::new(&target(Neighbour::Works, &called), functions).await;
+    for method in [Method::Accept, Method::Claim, Method::Write] {
+        world.queue.delay(method, QUEUE);
+    }
+    let mut came = Vec::new();
+    let mut storming = tokio::task::JoinSet::new();
+    for number in 0..EVENTS {
+        came.push(Instant::now());
+        for event in storm.events(number) {
+            let runtime = world.runtime.clone();
+            storming.spawn(async move { runtime.accept(&[event], &HeaderMap::new()).await.is_ok() });
+        }
+        accept(&world, &[of_kind("works", number)]).await;
+        world.pass(PAUSE).await;
+    }
+    assert!(storming.join_all().await.into_iter().all(|it| it), "somebody was sent away");
+    world.pass(CALL * 20).await;
+    let called = called.lock().unwrap();
+    let mut times: Vec<_> =
+        came.iter().enumerate().map(|(it, came)| called[&format!("works-{it}")] - *came).collect();
+    times.sort_unstable();
+    times[EVENTS * 99 / 100]
+}
+
+/// F13.
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_duplicates_at_most_doubles_the_99th_percentile_of_other_keys() {
+    let calm = p99_in(Storm::Calm).await;
+    assert!(calm >= QUEUE, "an event is durable first: {calm:?}");
+    for storm in [Storm::OneKey, Storm::Pairs] {
+        let found = p99_in(storm).await;
+        println!("{storm:?}: {found:?}, and {calm:?} without");
+        assert!(found <= calm * 2, "{storm:?}: {found:?}, and {calm:?} without");
+    }
+}

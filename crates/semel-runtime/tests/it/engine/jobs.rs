@@ -5,8 +5,12 @@ use super::{
     control::{dead, failed, told},
     event, orders,
 };
-use crate::support::queue::{Method, When};
+use crate::support::{
+    queue::{Method, When},
+    targets::{Target, status},
+};
 use semel_core::{
+    execution::ErrorPrint,
     queue::Filter,
     record::{Reason, Status},
     time::Clock as _,
@@ -247,4 +251,75 @@ async fn an_end_that_could_not_be_written_at_once_is_written() {
     assert_eq!(seen_by(&world.runtime, &job).await.state, JobState::Finished);
     let entries = world.runtime.audit(Some("job 1"), None, 10).await.unwrap().items;
     assert_eq!(entries.len(), 2, "{entries:?}");
+}
+
+/// Calls of it take this long where the event is slow, and fail with one error.
+fn failing_after(time: std::time::Duration) -> std::sync::Arc<Target> {
+    Target::new(move |delivery| async move {
+        let is_slow = delivery.headers["ce-id"].to_str().unwrap().starts_with("slow");
+        tokio::time::sleep(if is_slow { time } else { SECOND / 100 }).await;
+        // It is alive, so that nobody leaves it alone.
+        status(409, "no space left on device 17")
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_progress_while_errors_are_stopped_is_stopped_when_it_fails() {
+    let target = failing_after(SECOND * 30);
+    let world = World::new(&target, [orders()]).await;
+    let (quick, _) = world.accept(&event("evt-1")).await;
+    let (first, _) = world.accept(&event("slow-1")).await;
+    world.pass(SECOND).await;
+    let error = world.stored(quick).await.value.error().unwrap().to_owned();
+    let mut job = world.runtime.stop_errors(ErrorPrint::of(&error), "ada").await.unwrap().unwrap();
+    world.pass(SECOND * 3).await;
+    assert_eq!((job.progress().done, job.progress().state), (1, JobState::Running));
+    let (later, _) = world.accept(&event("evt-2")).await;
+    let stopped = job.finished().await;
+    assert_eq!(stopped, Progress { matched: 3, done: 3, skipped: 0, state: JobState::Finished });
+    world.pass(SECOND * 3_600).await;
+    assert_eq!(target.seen().len(), 3);
+    for id in [quick, first, later] {
+        let stored = world.stored(id).await.value;
+        assert_eq!((stored.status(), stored.due_at()), (Status::Pending, None), "it is parked");
+    }
+}
+
+/// It has failed that way before, and is at its next attempt when somebody stops that.
+#[tokio::test(start_paused = true)]
+async fn what_has_failed_before_and_is_being_tried_again_is_stopped_too() {
+    let target = failing_after(SECOND * 30);
+    let policy = orders().policy.with_backoff(semel_core::retry::Backoff::Immediate).unwrap();
+    let world = World::new(&target, [semel_runtime::Function { policy, ..orders() }]).await;
+    let (id, _) = world.accept(&event("slow-1")).await;
+    world.pass(SECOND * 40).await;
+    let running = world.stored(id).await.value;
+    assert_eq!((running.status(), running.attempts), (Status::InProgress, 2));
+    let print = ErrorPrint::of(running.error().unwrap());
+    let mut job = world.runtime.stop_errors(print, "ada").await.unwrap().unwrap();
+    assert_eq!(job.finished().await.state, JobState::Finished);
+    world.pass(SECOND * 3_600).await;
+    let stopped = world.stored(id).await.value;
+    assert_eq!(
+        (stopped.status(), stopped.due_at()),
+        (Status::Pending, None),
+        "{} attempts",
+        stopped.attempts
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_stops_errors_ends_though_there_is_always_something_in_progress() {
+    let target = failing_after(SECOND * 30);
+    let world = World::new(&target, [orders()]).await;
+    let (quick, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND).await;
+    let print = ErrorPrint::of(world.stored(quick).await.value.error().unwrap());
+    let job = world.runtime.stop_errors(print, "ada").await.unwrap().unwrap();
+    for number in 0..200 {
+        world.accept(&event(&format!("slow-{number}"))).await;
+        world.pass(SECOND * 20).await;
+    }
+    assert_eq!(job.progress().state, JobState::Finished, "{:?}", job.progress());
+    assert!(job.progress().done > 100, "{:?}", job.progress());
 }

@@ -10,7 +10,9 @@ mod fairness;
 mod here;
 mod jobs;
 mod lost;
+mod reload;
 mod report;
+mod shares;
 mod stop;
 mod turns;
 

@@ -1,7 +1,7 @@
 //! A queue that is slow, or fails before or after it took effect, by seed; and that tells the oracle what it did.
 
 use super::{
-    node::{Freezer, NodeClock},
+    node::{Freezer, NodeClock, Skew},
     world::Shared,
 };
 use semel_core::{
@@ -32,6 +32,9 @@ pub(super) struct Injected {
     pub(super) freezes: u64,
     pub(super) long_freezes: u64,
     pub(super) jumps: u64,
+    pub(super) wall_jumps: u64,
+    pub(super) reborn: u64,
+    pub(super) purged: u64,
     pub(super) shutdowns: u64,
     pub(super) operations: u64,
     pub(super) lost_writes: u64,
@@ -54,6 +57,9 @@ impl Injected {
             freezes: self.freezes + more.freezes,
             long_freezes: self.long_freezes + more.long_freezes,
             jumps: self.jumps + more.jumps,
+            wall_jumps: self.wall_jumps + more.wall_jumps,
+            reborn: self.reborn + more.reborn,
+            purged: self.purged + more.purged,
             shutdowns: self.shutdowns + more.shutdowns,
             operations: self.operations + more.operations,
             lost_writes: self.lost_writes + more.lost_writes,
@@ -75,7 +81,10 @@ impl Injected {
             ("crashes by poison", self.poisoned, 300),
             ("freezes", self.freezes, 100),
             ("freezes longer than a lease", self.long_freezes, 30),
-            ("jumps of the clock", self.jumps, 10),
+            ("jumps of the queue's clock", self.jumps, 10),
+            ("jumps of a node's clock", self.wall_jumps, 20),
+            ("executions that were accepted anew after they expired", self.reborn, 200),
+            ("executions that expired and were purged", self.purged, 5_000),
             ("shutdowns", self.shutdowns, 15),
             ("operations", self.operations, 100),
             ("writes that were superseded", self.lost_writes, 50),
@@ -94,11 +103,12 @@ impl Injected {
 pub(super) struct FaultyQueue {
     shared: Arc<Shared>,
     freezer: Arc<Freezer>,
+    skew: Arc<Skew>,
 }
 
 impl FaultyQueue {
-    pub(super) const fn new(shared: Arc<Shared>, freezer: Arc<Freezer>) -> Self {
-        Self { shared, freezer }
+    pub(super) const fn new(shared: Arc<Shared>, freezer: Arc<Freezer>, skew: Arc<Skew>) -> Self {
+        Self { shared, freezer, skew }
     }
 
     fn error(context: &str) -> StoreError {
@@ -143,7 +153,15 @@ impl Queue for FaultyQueue {
     fn accept<'a>(&'a self, new: &'a [Execution]) -> BoxFuture<'a, Result<Vec<Accepted>, StoreError>> {
         Box::pin(self.call(async {
             let answers = self.shared.queue.accept(new).await?;
-            let news = answers.iter().filter(|it| matches!(it, Accepted::New(_))).count();
+            let now = self.shared.clock.now();
+            let mut news = 0;
+            for (execution, answer) in new.iter().zip(&answers) {
+                if let Accepted::New(fence) = answer {
+                    news += 1;
+                    let is_reborn = self.shared.oracle().accepted(now, *fence, execution);
+                    self.shared.injected(|it| it.reborn += u64::from(is_reborn));
+                }
+            }
             self.shared.trace(&format!("accepts {news} of {}", new.len()));
             Ok(answers)
         }))
@@ -152,9 +170,10 @@ impl Queue for FaultyQueue {
     fn claim<'a>(&'a self, demand: &'a Demand) -> BoxFuture<'a, Result<Vec<Fenced<Execution>>, StoreError>> {
         Box::pin(self.call(async {
             let given = self.shared.queue.claim(demand).await?;
+            let now = self.shared.clock.now();
             let mut oracle = self.shared.oracle();
             for held in &given {
-                oracle.claimed(held);
+                oracle.claimed(now, held);
             }
             drop(oracle);
             if !given.is_empty() {
@@ -170,7 +189,8 @@ impl Queue for FaultyQueue {
             for (change, answer) in changes.iter().zip(&answers) {
                 match answer {
                     Written::Won(fence) => {
-                        let is_restart = self.shared.oracle().written(*fence, &change.after);
+                        let now = self.shared.clock.now();
+                        let is_restart = self.shared.oracle().written(now, *fence, change);
                         self.shared.injected(|it| it.sync_restarts += u64::from(is_restart));
                     }
                     Written::Lost => self.shared.injected(|it| it.lost_writes += 1),
@@ -203,10 +223,20 @@ impl Queue for FaultyQueue {
     }
 
     fn purge(&self, expired_at: Timestamp, limit: u32) -> BoxFuture<'_, Result<u32, StoreError>> {
-        Box::pin(self.call(self.shared.queue.purge(expired_at, limit)))
+        Box::pin(self.call(async move {
+            let purged = self.shared.queue.purge(expired_at, limit).await?;
+            if purged > 0 {
+                self.shared.trace(&format!("purges {purged}"));
+            }
+            Ok(purged)
+        }))
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(NodeClock { shared: Arc::clone(&self.shared), freezer: Arc::clone(&self.freezer) })
+        Arc::new(NodeClock {
+            shared: Arc::clone(&self.shared),
+            freezer: Arc::clone(&self.freezer),
+            skew: Arc::clone(&self.skew),
+        })
     }
 }

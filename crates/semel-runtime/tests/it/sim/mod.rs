@@ -1,5 +1,5 @@
 //! The engine in a simulated world: its real code, on a queue in memory that fails, with targets that fail, nodes that crash,
-//! freeze and come back, and a clock that jumps. Everything is drawn from a seed: the same seed gives the same trace.
+//! freeze and come back, nodes that are wrong about what time it is, and a queue whose clock jumps. Everything is drawn from a seed: the same seed gives the same trace.
 //!
 //! `SEMEL_SEED=17 cargo nextest run -p semel-runtime sim::one_seed` runs one; `SEMEL_TRACE=1` prints what happens.
 
@@ -13,6 +13,7 @@ mod targets;
 mod world;
 
 use self::{faults::Injected, run::run};
+use std::time::Duration;
 
 /// Steps of trouble in one simulation.
 const STEPS: u32 = 400;
@@ -27,14 +28,16 @@ fn first_seed() -> u64 {
 /// Runs these seeds one after the other: what they lived through must be worth it.
 fn check(seeds: impl Iterator<Item = u64>) {
     let (mut lifecycles, mut starts, mut injected) = (0, 0, Injected::default());
+    let mut drained = Duration::ZERO;
     for seed in seeds {
         println!("seed {seed}");
         let outcome = run(seed, STEPS);
         lifecycles += outcome.lifecycles;
         starts += outcome.starts;
+        drained = drained.max(outcome.drained);
         injected = injected.plus(outcome.injected);
     }
-    println!("{lifecycles} lifecycles, {starts} starts, {injected:?}");
+    println!("{lifecycles} lifecycles, {starts} starts, all ended within {drained:?}, {injected:?}");
     assert!(lifecycles > 50_000 && starts > lifecycles / 2, "too little happened");
     injected.check_floors();
 }

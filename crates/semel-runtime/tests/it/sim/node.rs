@@ -9,7 +9,7 @@ use semel_runtime::Runtime;
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
@@ -43,15 +43,53 @@ impl Freezer {
     }
 }
 
-/// The clock of a node: the queue's, but nobody wakes up while the node is frozen.
+/// How wrong a node may be about the queue's clock, which it learns from answers that take their time, in milliseconds.
+pub(super) const LEARNED_WRONG_MS: i64 = 250;
+/// How wrong a machine's own clock is, before somebody sets it, in milliseconds.
+const SKEW_MS: i64 = 5 * 60_000;
+
+/// How wrong a node's clocks are, in milliseconds.
+#[derive(Debug, Default)]
+pub(super) struct Skew {
+    /// What it takes for the queue's clock.
+    learned: AtomicI64,
+    /// The machine's own.
+    wall: AtomicI64,
+}
+
+impl Skew {
+    /// As a process finds it when it starts.
+    fn draw(&self, shared: &Shared) {
+        self.learned
+            .store(shared.chance(|it| it.i64(-LEARNED_WRONG_MS..=LEARNED_WRONG_MS)), Ordering::Relaxed);
+        self.wall.store(shared.chance(|it| it.i64(-SKEW_MS..=SKEW_MS)), Ordering::Relaxed);
+    }
+
+    /// Somebody sets the machine's clock, so far from what it should be.
+    pub(super) fn set_wall(&self, millis: i64) {
+        self.wall.store(millis, Ordering::Relaxed);
+    }
+}
+
+fn skewed(at: Timestamp, millis: &AtomicI64) -> Timestamp {
+    Timestamp::from_millis(at.as_millis().saturating_add_signed(millis.load(Ordering::Relaxed)))
+}
+
+/// The clock of a node: the queue's, nearly, beside the machine's own, which is anything. Nobody wakes up while the node is
+/// frozen.
 pub(super) struct NodeClock {
     pub(super) shared: Arc<Shared>,
     pub(super) freezer: Arc<Freezer>,
+    pub(super) skew: Arc<Skew>,
 }
 
 impl Clock for NodeClock {
     fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+        skewed(self.shared.clock.now(), &self.skew.learned)
+    }
+
+    fn wall(&self) -> Timestamp {
+        skewed(self.shared.clock.now(), &self.skew.wall)
     }
 
     fn monotonic(&self) -> Duration {
@@ -71,12 +109,13 @@ impl Clock for NodeClock {
 pub(super) struct Node {
     pub(super) number: usize,
     pub(super) freezer: Arc<Freezer>,
+    pub(super) skew: Arc<Skew>,
     pub(super) runtime: Arc<Mutex<Option<Runtime>>>,
 }
 
 impl Node {
     pub(super) fn new(number: usize) -> Self {
-        Self { number, freezer: Arc::default(), runtime: Arc::default() }
+        Self { number, freezer: Arc::default(), skew: Arc::default(), runtime: Arc::default() }
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -89,7 +128,9 @@ impl Node {
             return;
         }
         let seed = shared.chance(|it| it.u64(..));
-        let queue = FaultyQueue::new(Arc::clone(shared), Arc::clone(&self.freezer));
+        self.skew.draw(shared);
+        let (freezer, skew) = (Arc::clone(&self.freezer), Arc::clone(&self.skew));
+        let queue = FaultyQueue::new(Arc::clone(shared), freezer, skew);
         let functions = super::functions::all();
         let targets = Targets {
             shared: Arc::clone(shared),

@@ -7,11 +7,23 @@
 //! 5. Of executions under one order, none is handed out while one before it is unfinished.
 //! 6. Nothing is started of a function that was said to be drained, until somebody resumes it.
 //! 7. No node calls a function by more at once than its concurrency says, but for one probe.
+//! 8. Nothing is handed out before it is due or its lease has lapsed, by the queue's clock, and nothing that is parked or over
+//!    is handed out at all. A node that starts what its sender waits for goes by what it takes for that clock.
+//! 9. What failed is due again after the policy's backoff: no sooner than its shortest delay, no later than its longest.
+//! 10. What finished is remembered for its retention: its event is a duplicate until then.
+//!
+//! When the queue's clock jumps forwards, leases lapse that should not, and what was claimed before may be started while
+//! another node has completed it: for as long as a start may come after its claim, and no longer. Nodes' own clocks excuse
+//! nothing.
 
+use super::{
+    functions::{BACKOFF_MAX, BACKOFF_MIN},
+    node::LEARNED_WRONG_MS,
+};
 use semel_core::{
-    execution::{Execution, ExecutionId},
+    execution::{Due, Execution, ExecutionId, Phase},
     fence::Fence,
-    queue::Fenced,
+    queue::{Change, Fenced},
     record::Status,
     time::Timestamp,
 };
@@ -23,6 +35,8 @@ use std::{
 
 /// How long after its claim was asked for an attempt is started at most.
 const START_MAX: Duration = Duration::from_secs(5);
+/// How early a node may be that goes by what it takes for the queue's clock.
+const EARLY_MAX: Duration = Duration::from_millis(LEARNED_WRONG_MS as u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
@@ -33,13 +47,8 @@ pub(super) struct Oracle {
     pub(super) acknowledged: BTreeSet<ExecutionId>,
     /// What must never happen, and did: the first of it. A panic would be caught by the engine.
     pub(super) violation: Option<String>,
-    /// Leases under lower fences meant nothing, because the clock jumped.
-    excused_below: u64,
-    /// So were those that are started until then, by the clock that never jumps: they may have been asked for before the jump, and
-    /// written after.
+    /// What is started until then may have been claimed before the queue's clock jumped forwards, by the clock that never jumps.
     excused_until: Duration,
-    /// The latest moment that the clock showed when it jumped.
-    latest: Timestamp,
     /// Functions of which nothing is to be started.
     drained: BTreeSet<&'static str>,
     /// How often somebody resumed each function.
@@ -50,6 +59,10 @@ pub(super) struct Oracle {
 
 #[derive(Debug, Default)]
 struct Story {
+    /// What stands, as far as it is known.
+    stands: Option<Stands>,
+    /// How often its key was accepted anew after it had expired.
+    life: u32,
     /// The fence under which it was completed, in this generation.
     completed: Option<u64>,
     generation: u32,
@@ -61,6 +74,26 @@ struct Story {
     fence_seen: u64,
     /// How often its function said that it took effect.
     effects: u32,
+}
+
+/// What stands of an execution.
+#[derive(Debug)]
+struct Stands {
+    due_at: Option<Timestamp>,
+    expires_at: Timestamp,
+    attempts: u32,
+    is_running: bool,
+}
+
+impl Stands {
+    fn of(execution: &Execution) -> Self {
+        Self {
+            due_at: execution.due_at(),
+            expires_at: execution.expires_at,
+            attempts: execution.attempts,
+            is_running: execution.status() == Status::InProgress,
+        }
+    }
 }
 
 impl Oracle {
@@ -75,12 +108,55 @@ impl Oracle {
         }
     }
 
+    /// The queue took this as new. Whether something of its key had expired before.
+    pub(super) fn accepted(&mut self, now: Timestamp, fence: Fence, new: &Execution) -> bool {
+        let (id, fence) = (new.id().to_string(), fence.get());
+        let story = self.story(&id);
+        let seen = std::mem::replace(&mut story.fence_seen, fence);
+        let before = story.stands.replace(Stands::of(new));
+        let is_reborn = before.is_some();
+        if is_reborn {
+            *story = Story {
+                stands: story.stands.take(),
+                life: story.life + 1,
+                generation_from: seen,
+                fence_seen: fence,
+                fences_started: std::mem::take(&mut story.fences_started),
+                ..Story::default()
+            };
+        }
+        self.check(seen < fence, || format!("{id}: fence {fence} after {seen}"));
+        if let Some(Stands { expires_at, .. }) = before {
+            // Who purges goes by what it takes for the queue's clock.
+            let has_expired = expires_at <= now + EARLY_MAX;
+            self.check(has_expired, || {
+                format!("{id} was forgotten at {now:?}, and expires at {expires_at:?}")
+            });
+        }
+        is_reborn
+    }
+
+    /// How often a key was accepted anew.
+    pub(super) fn life(&mut self, id: ExecutionId) -> u32 {
+        self.story(&id.to_string()).life
+    }
+
+    /// Whether an execution may be gone by now.
+    pub(super) fn may_be_gone(&mut self, now: Timestamp, id: ExecutionId) -> bool {
+        self.story(&id.to_string()).stands.as_ref().is_some_and(|it| it.expires_at <= now + EARLY_MAX)
+    }
+
     /// The queue handed this out.
-    pub(super) fn claimed(&mut self, held: &Fenced<Execution>) {
+    pub(super) fn claimed(&mut self, now: Timestamp, held: &Fenced<Execution>) {
         let (id, fence) = (held.value.id(), held.fence.get());
         let story = self.story(&id.to_string());
+        let before = story.stands.replace(Stands::of(&held.value));
         let seen = std::mem::replace(&mut story.fence_seen, fence);
         self.check(seen < fence, || format!("{id}: fence {fence} after {seen}"));
+        if let Some(before) = before {
+            let is_due = before.due_at.is_some_and(|it| it <= now);
+            self.check(is_due, || format!("{id} is handed out at {now:?}, and was {before:?}"));
+        }
         let Some(order) = &held.value.order else { return };
         let line = self.lines.entry((Arc::clone(&held.value.function), Arc::clone(&order.key))).or_default();
         let is_first = line.first_key_value().is_none_or(|(first, _)| order.sequence <= *first);
@@ -89,8 +165,17 @@ impl Oracle {
     }
 
     /// The queue wrote this. Whether somebody restarted it who waits for it.
-    pub(super) fn written(&mut self, fence: Fence, after: &Execution) -> bool {
+    pub(super) fn written(&mut self, now: Timestamp, fence: Fence, change: &Change) -> bool {
+        let after = &change.after;
+        for cause in &change.causes {
+            self.story(&cause.id().to_string()).stands.get_or_insert_with(|| Stands::of(cause));
+        }
         let (id, fence) = (after.id().to_string(), fence.get());
+        let story = self.story(&id);
+        let before = story.stands.replace(Stands::of(after));
+        if let Some(before) = before.filter(|_| after.generation == story.generation) {
+            self.check_due(now, &before, after);
+        }
         let story = self.story(&id);
         let seen = std::mem::replace(&mut story.fence_seen, fence);
         let is_restart = after.generation > story.generation && after.status() == Status::InProgress;
@@ -98,6 +183,8 @@ impl Oracle {
             let (fences_started, effects) = (std::mem::take(&mut story.fences_started), story.effects);
             let generation = after.generation;
             *story = Story {
+                stands: story.stands.take(),
+                life: story.life,
                 generation,
                 generation_from: fence,
                 fence_seen: fence,
@@ -126,6 +213,22 @@ impl Oracle {
         is_restart
     }
 
+    /// What is started early, or is due too early or too late.
+    fn check_due(&mut self, now: Timestamp, before: &Stands, after: &Execution) {
+        let is_claimed = after.status() == Status::InProgress && after.attempts > before.attempts;
+        let is_due = before.due_at.is_some_and(|it| it <= now + EARLY_MAX);
+        self.check(!is_claimed || is_due, || format!("{} is started at {now:?}: {before:?}", after.id()));
+        // What was handed back counts no attempt, and is due when whoever hands it back says so.
+        if let Phase::Pending(Due::At(due_at)) = after.phase
+            && before.is_running
+            && after.attempts == before.attempts
+        {
+            let delay = due_at.since(after.updated_at);
+            let is_law = (BACKOFF_MIN..=BACKOFF_MAX).contains(&delay);
+            self.check(is_law, || format!("{} is due again after {delay:?}", after.id()));
+        }
+    }
+
     /// How often somebody resumed a function.
     pub(super) fn resumed(&self, function: &'static str) -> u32 {
         self.resumed.get(function).copied().unwrap_or_default()
@@ -151,7 +254,7 @@ impl Oracle {
         self.starts += 1;
         let is_drained = self.drained.contains(function);
         self.check(!is_drained, || format!("{id} is started, and {function} was said to be drained"));
-        let is_excused = fence < self.excused_below || at <= self.excused_until;
+        let is_excused = at <= self.excused_until;
         let story = self.story(id);
         let is_new = story.fences_started.insert(fence);
         let is_of_generation = fence > story.generation_from;
@@ -171,14 +274,9 @@ impl Oracle {
         self.story(id).effects += 1;
     }
 
-    /// The queue's clock jumps from here. If it does so forwards, leases lapse that should not.
-    ///
-    /// Fences never go back, so after a jump backwards they are ahead of the clock: what counts is the latest moment that it ever
-    /// showed.
-    pub(super) fn jumps(&mut self, now: Timestamp, monotonic: Duration, is_forwards: bool) {
-        self.latest = self.latest.max(now);
+    /// The queue's clock jumps at this moment. If it does so forwards, leases lapse that should not.
+    pub(super) fn jumps(&mut self, monotonic: Duration, is_forwards: bool) {
         if is_forwards {
-            self.excused_below = self.latest.as_millis() * 1_000 + 1_000_000;
             self.excused_until = monotonic + START_MAX;
         }
     }

@@ -1,8 +1,12 @@
 //! One simulation: trouble first, then peace, and everything must end.
+//!
+//! 1. When trouble is over, whatever is unfinished is due within [`DUE_MAX`] at any moment (invariant 20), and all of it has
+//!    ended within [`DRAIN_MAX`], for which a backlog, leases of crashed nodes and breakers may take.
+//! 2. What has expired is gone soon after, and its event is new when it comes again.
 
 use super::{
     faults::{Injected, Rates},
-    functions::{NAMES, ORDERED, UNDERTAKER},
+    functions::{BACKOFF_MAX, FORGETFUL, NAMES, ORDERED, TIMEOUT, UNDERTAKER},
     node::Node,
     sync,
     world::Shared,
@@ -11,18 +15,36 @@ use http::HeaderMap;
 use semel_core::{
     execution::ExecutionId,
     key::Key,
-    queue::{Filter, Queue},
+    queue::{Fenced, Filter, Queue},
     record::{Reason, Status},
+    retry::RETENTION_MIN,
     time::Clock,
 };
 use semel_events::event::Event;
 use semel_runtime::{Action, BulkOptions, Receipt};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::task::JoinSet;
 
 pub(super) const NODES: usize = 3;
 /// How long after trouble ended everything must have ended, in simulated time.
-const DRAIN_MAX: Duration = Duration::from_hours(2);
+const DRAIN_MAX: Duration = Duration::from_mins(20);
+/// When something unfinished is due at the latest: when its lease has lapsed, or its backoff is over.
+const DUE_MAX: Duration = Duration::from_secs(5 + 10 + 10 + 10);
+const _: () = assert!(
+    DUE_MAX.as_secs() == TIMEOUT.as_secs() + BACKOFF_MAX.as_secs() + 10 + 10,
+    "lease, backoff, and 10 s"
+);
+/// How far the queue's clock jumps from the truth, in milliseconds.
+const JUMP_MS: i64 = 3_600_000;
+/// How long after it expired something is purged at the latest: two rounds of one node, while others may be down.
+const PURGE_MAX: Duration = Duration::from_mins(4);
 
 /// What came of a simulation.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +52,8 @@ pub(super) struct Outcome {
     pub(super) trace: u64,
     pub(super) lifecycles: u64,
     pub(super) starts: u64,
+    /// How long it took until everything had ended.
+    pub(super) drained: Duration,
     pub(super) injected: Injected,
 }
 
@@ -44,9 +68,12 @@ pub(super) fn run(seed: u64, steps: u32) -> Outcome {
             sim.shared.check_oracle();
         }
         sim.heal().await;
-        sim.drain().await;
+        let drained = sim.drain().await;
         sim.shared.check_oracle();
-        sim.outcome().await
+        sim.check_ends().await;
+        sim.forget().await;
+        sim.shared.check_oracle();
+        sim.outcome(drained).await
     })
 }
 
@@ -55,6 +82,8 @@ struct Sim {
     nodes: Arc<Vec<Node>>,
     senders: JoinSet<()>,
     sent: u64,
+    /// The furthest that the queue's clock was ahead of the truth, in milliseconds.
+    latest: AtomicI64,
 }
 
 impl Sim {
@@ -65,7 +94,7 @@ impl Sim {
             node.start(&shared).await;
         }
         shared.set_rates(Rates { before: 10, after: 10, slow: 10 });
-        Self { shared, nodes, senders: JoinSet::new(), sent: 0 }
+        Self { shared, nodes, senders: JoinSet::new(), sent: 0, latest: AtomicI64::new(0) }
     }
 
     fn node(&self) -> &Node {
@@ -86,7 +115,8 @@ impl Sim {
             935..945 => self.freeze(4_000),
             945..955 => self.freeze(40_000),
             955..958 => self.jump(),
-            958..985 => self.operate(),
+            958..963 => self.jump_wall(),
+            963..985 => self.operate(),
             985..990 => self.shut_down(),
             _ => self.weather(),
         }
@@ -115,7 +145,10 @@ impl Sim {
                     });
                     let ids: Vec<_> = taken.map(|it| it.id).collect();
                     let found = shared.queue.get(&ids).await.unwrap();
-                    assert!(found.iter().all(Option::is_some), "acknowledged, but not stored");
+                    for (id, found) in ids.iter().zip(&found) {
+                        let may_be_gone = || shared.oracle().may_be_gone(shared.clock.now(), *id);
+                        assert!(found.is_some() || may_be_gone(), "{id} was acknowledged, and is not stored");
+                    }
                     shared.oracle().acknowledged.extend(ids);
                     return;
                 }
@@ -139,6 +172,11 @@ impl Sim {
         let is_new = self.sent == 0 || self.shared.chance(|it| it.u32(0..100)) < 80;
         let number = if is_new { self.sent } else { self.shared.chance(|it| it.u64(0..self.sent)) };
         self.sent += u64::from(is_new);
+        self.event_of(number)
+    }
+
+    /// The event of this number: always the same.
+    fn event_of(&self, number: u64) -> Event {
         let kind = NAMES[(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % NAMES.len()];
         let is_poison = kind == "poison" && number % 61 == 0;
         let id = if is_poison { format!("poison-{number}") } else { format!("evt-{number}") };
@@ -168,14 +206,29 @@ impl Sim {
         });
     }
 
-    /// The wall clock jumps, forwards or backwards, to within ten minutes of the truth.
+    /// The queue's clock jumps, forwards or backwards, to within an hour of the truth.
     fn jump(&self) {
-        let millis = self.shared.chance(|it| it.i64(-600_000..600_000)) - self.shared.clock.jumped();
+        let millis = self.shared.chance(|it| it.i64(-JUMP_MS..JUMP_MS));
         self.shared.injected(|it| it.jumps += 1);
+        self.jump_to(millis);
+    }
+
+    /// The queue's clock jumps to so far from the truth.
+    fn jump_to(&self, millis: i64) {
         let clock = &self.shared.clock;
-        self.shared.oracle().jumps(clock.now(), clock.monotonic(), millis > 0);
-        self.shared.trace(&format!("the clock jumps by {millis} ms"));
-        self.shared.clock.jump(millis);
+        let by = millis - clock.jumped();
+        self.shared.oracle().jumps(clock.monotonic(), by > 0);
+        self.shared.trace(&format!("the queue's clock jumps by {by} ms"));
+        clock.jump(by);
+        self.latest.fetch_max(millis, Ordering::Relaxed);
+    }
+
+    /// Somebody sets the clock of a machine, to within an hour of the truth.
+    fn jump_wall(&self) {
+        let (node, millis) = (self.node(), self.shared.chance(|it| it.i64(-JUMP_MS..JUMP_MS)));
+        self.shared.injected(|it| it.wall_jumps += 1);
+        self.shared.trace(&format!("the clock of node {} is wrong by {millis} ms", node.number));
+        node.skew.set_wall(millis);
     }
 
     /// An operator does something to some execution.
@@ -233,9 +286,11 @@ impl Sim {
         self.shared.set_rates(Rates { before: bad, after: bad, slow });
     }
 
-    /// Trouble ends: all nodes are up, nothing is paused or parked.
+    /// Trouble ends: all nodes are up, nothing is paused or parked, and the queue's clock shows no moment twice any more: what was
+    /// put off until a moment that it had shown before would wait for that.
     async fn heal(&mut self) {
         self.shared.set_rates(Rates::default());
+        self.jump_to(self.latest.load(Ordering::Relaxed));
         self.nodes.iter().for_each(|it| it.freezer.thaw());
         while let Some(ended) = self.senders.join_next().await {
             ended.unwrap();
@@ -268,18 +323,65 @@ impl Sim {
         }
     }
 
-    async fn drain(&mut self) {
-        let until = self.shared.clock.monotonic() + DRAIN_MAX;
+    /// Waits until everything has ended. How long that took.
+    async fn drain(&mut self) -> Duration {
+        let began = self.shared.clock.monotonic();
         loop {
             let unfinished = self.unfinished().await;
+            let since = self.shared.clock.monotonic() - began;
             if unfinished == 0 {
-                return;
+                return since;
             }
-            assert!(self.shared.clock.monotonic() < until, "{unfinished} executions never end");
+            assert!(since < DRAIN_MAX, "{unfinished} executions never end");
+            self.check_dues().await;
             self.shared.clock.sleep(Duration::from_secs(5)).await;
             // Poison goes on killing until it is a dead letter.
             self.revive().await;
             self.unpark().await;
+        }
+    }
+
+    /// Invariant 20: whatever is unfinished is due soon.
+    async fn check_dues(&self) {
+        for status in [Status::Pending, Status::InProgress] {
+            let (filter, mut from) = (Filter { status: Some(status), ..Filter::default() }, None);
+            loop {
+                let page = self.shared.queue.list(&filter, from.as_ref(), 500).await.unwrap();
+                let latest = self.shared.clock.now() + DUE_MAX;
+                for found in &page.items {
+                    let due_at = found.value.due_at();
+                    assert!(due_at.is_none_or(|it| it <= latest), "due after {latest:?}: {found:?}");
+                }
+                from = page.next;
+                if from.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// What has expired is gone soon, and its event is new when it comes again.
+    async fn forget(&mut self) {
+        self.shared.clock.sleep(RETENTION_MIN + PURGE_MAX).await;
+        self.revive().await;
+        self.check_forgotten().await;
+        let before = self.shared.all_injected().reborn;
+        let events: Vec<_> = (0..self.sent.min(200)).map(|it| self.event_of(it)).collect();
+        let events: Vec<_> = events.into_iter().filter(|it| FORGETFUL.contains(&it.kind())).collect();
+        let runtime = self.nodes[0].runtime.lock().unwrap().clone().unwrap();
+        runtime.accept(&events, &HeaderMap::new()).await.unwrap();
+        let reborn = self.shared.all_injected().reborn - before;
+        assert!(reborn as usize >= events.len() * 9 / 10, "{reborn} of {} are new again", events.len());
+        self.drain().await;
+        self.shared.clock.sleep(RETENTION_MIN + PURGE_MAX).await;
+        self.check_forgotten().await;
+    }
+
+    async fn check_forgotten(&self) {
+        for name in FORGETFUL {
+            let filter = Filter { function: Some(name.into()), ..Filter::default() };
+            let left = self.shared.queue.list(&filter, None, 500).await.unwrap().items;
+            assert!(left.is_empty(), "{} of {name} are not forgotten, such as {:?}", left.len(), left[0]);
         }
     }
 
@@ -298,12 +400,17 @@ impl Sim {
         of_users.map(|it| it.pending + it.in_progress).sum()
     }
 
-    async fn outcome(&self) -> Outcome {
+    /// Whatever was acknowledged has ended, or was remembered for as long as it should be.
+    async fn check_ends(&self) {
         let ids: Vec<_> = self.shared.oracle().acknowledged.iter().copied().collect();
         let mut forwards = BTreeMap::new();
         for ids in ids.chunks(500) {
             for (id, found) in ids.iter().zip(self.shared.queue.get(ids).await.unwrap()) {
-                let found = found.unwrap_or_else(|| panic!("{id} was acknowledged, and is lost")).value;
+                let Some(Fenced { value: found, .. }) = found else {
+                    let has_expired = self.shared.oracle().may_be_gone(self.shared.clock.now(), *id);
+                    assert!(has_expired, "{id} was acknowledged, and is lost");
+                    continue;
+                };
                 assert!(found.status().is_terminal(), "{id} never ended: {found:?}");
                 if found.origin.id.starts_with("poison") {
                     let reason = found.phase.reason();
@@ -321,8 +428,14 @@ impl Sim {
             let found = self.shared.queue.get(&[forward]).await.unwrap().pop().flatten();
             assert!(found.is_some(), "{id} is a dead letter, and was not forwarded");
         }
-        let lifecycles = self.shared.queue.len() as u64;
+    }
+
+    async fn outcome(&self, drained: Duration) -> Outcome {
+        let counts = self.shared.queue.counts().await.unwrap();
+        let of_users: Vec<_> = counts.iter().filter(|it| !it.function.starts_with('$')).collect();
+        let lifecycles = of_users.iter().map(|it| it.accepted).sum();
+        self.shared.injected(|it| it.purged += of_users.iter().map(|it| it.purged).sum::<u64>());
         let (starts, injected) = (self.shared.oracle().starts, self.shared.all_injected());
-        Outcome { trace: self.shared.trace_hash(), lifecycles, starts, injected }
+        Outcome { trace: self.shared.trace_hash(), lifecycles, starts, drained, injected }
     }
 }

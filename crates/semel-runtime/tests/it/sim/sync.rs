@@ -3,6 +3,8 @@
 //! 1. Told that it took effect, it has, and that is written.
 //! 2. Told that it took effect, it is told the same when it comes again.
 //! 3. Whatever it is told of an execution, the execution is there, and ends.
+//!
+//! All that is so until the execution has expired: then its event is new.
 
 use super::{run::NODES, world::Shared};
 use crate::sim::node::Node;
@@ -31,7 +33,7 @@ enum Next {
 
 /// Sends an event until its function took it or refused it.
 pub(super) async fn send(shared: Arc<Shared>, nodes: Arc<Vec<Node>>, event: Event) {
-    let mut was_done = false;
+    let mut was_done = None;
     for tries in 0..TRIES {
         let number = shared.chance(|it| it.usize(0..NODES));
         let runtime = nodes[number].runtime.lock().unwrap().clone();
@@ -54,7 +56,7 @@ pub(super) async fn send(shared: Arc<Shared>, nodes: Arc<Vec<Node>>, event: Even
 }
 
 /// What a sender makes of an answer.
-async fn heard(shared: &Shared, called: Result<Called, Refused>, was_done: &mut bool) -> Next {
+async fn heard(shared: &Shared, called: Result<Called, Refused>, was_done: &mut Option<u32>) -> Next {
     let answered = match called {
         Ok(Called::Answered(answered)) => answered,
         Ok(other @ (Called::Unmatched | Called::Refused(_))) => panic!("{other:?}"),
@@ -63,18 +65,23 @@ async fn heard(shared: &Shared, called: Result<Called, Refused>, was_done: &mut 
     let [Answered { id, outcome, .. }] = &answered[..] else { panic!("{answered:?}") };
     let stored = shared.queue.get(&[*id]).await.unwrap().pop().flatten();
     let status = stored.as_ref().map(|it| it.value.status());
-    shared.oracle().check(status.is_some(), || format!("{id} was answered for, and is not stored"));
+    let now = shared.clock.now();
+    let life = shared.oracle().life(*id);
+    let may_be_gone = shared.oracle().may_be_gone(now, *id);
+    let is_there = status.is_some() || may_be_gone;
+    shared.oracle().check(is_there, || format!("{id} was answered for, and is not stored"));
     shared.oracle().acknowledged.insert(*id);
     shared.trace(&format!("sync {id}: {outcome:?}"));
     let is_done = matches!(outcome, CallOutcome::Completed { .. });
-    shared.oracle().check(is_done || !*was_done, || format!("{id} took effect, and then {outcome:?}"));
+    let is_known = *was_done == Some(life) && !may_be_gone;
+    shared.oracle().check(is_done || !is_known, || format!("{id} took effect, and then {outcome:?}"));
     match outcome {
         CallOutcome::Completed { is_replay, .. } => {
-            shared.oracle().check(status == Some(Status::Completed), || {
+            shared.oracle().check(status == Some(Status::Completed) || may_be_gone, || {
                 format!("{id} was said to have taken effect, and is {status:?}")
             });
-            let is_first = !*was_done;
-            *was_done = true;
+            let is_first = !is_known;
+            *was_done = Some(life);
             shared.oracle().check(*is_replay || is_first, || format!("{id} took effect twice"));
             shared.injected(|it| it.sync_replays += u64::from(*is_replay));
             let is_lost = is_first && shared.chance(|it| it.u32(0..100)) < 15;
