@@ -8,8 +8,8 @@
 //!    write carries a random writer, so that a node recognises its own.
 //! 5. Deadlocks and serialization failures, which did nothing, are tried again a few times.
 //! 6. A row that cannot be read stands in nobody's way: it is put aside, and [`PostgresQueue::damaged`] names it.
-//! 7. The fences are a sequence's, which never goes back. That the database does not either is checked with every
-//!    write, when a node begins, and when it purges: see [`WentBack`].
+//! 7. The fences are a sequence's, which is ahead of everything that it ever gave, also in a database that went back in time.
+//!    Whether it did is checked with every write, when a node begins, and when it purges: see [`WentBack`].
 //! 8. Nodes tell each other what they leave to be claimed (`NOTIFY`), which shortens a sleep and is nowhere needed.
 //!
 //! It changes no schema unless it is asked to.

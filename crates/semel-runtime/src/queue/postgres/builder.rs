@@ -10,7 +10,7 @@ use super::{
     statements::Statements,
 };
 use semel::store::postgres::shared::{
-    LearnedClock, STORE, Table, acquire, check, in_time, migrate, misconfigured, pool_of,
+    LearnedClock, STORE, Table, acquire, check, in_time, keep_up, migrate, misconfigured, pool_of,
 };
 use semel_core::{store::StoreError, time::Clock as _};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -73,8 +73,8 @@ impl PostgresQueueBuilder {
 
     /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
     pub async fn connect(self, url: &str) -> Result<PostgresQueue, StoreError> {
-        self.checked()?;
-        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &PLANNER).await?;
+        let table = self.checked()?;
+        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &PLANNER, &table).await?;
         self.pool(pool).await
     }
 
@@ -89,6 +89,11 @@ impl PostgresQueueBuilder {
             migrate(&mut connection, &schema).await?;
         }
         check(&mut connection, &schema).await?;
+        let kept_up = keep_up(&mut connection, &table).await;
+        if kept_up.is_err() {
+            connection.close_on_drop();
+        }
+        kept_up?;
         drop(connection);
         let clock = Arc::new(LearnedClock::new());
         let (statements, epochs) = (Statements::new(&table), Epochs::default());
