@@ -2,7 +2,7 @@
 //!
 //! 1. One row per key: its identity, its fence, the record as Semel encodes it, and, for people, the key and the
 //!    status. One statement per swap; the fence comes from a sequence in the same statement, and is never given
-//!    again, also after a purge, and after a backup was restored: see [`fences`].
+//!    again, also after a purge, and after a backup was restored.
 //! 2. A fresh call costs one round trip to claim and one to complete; a replay costs one indexed read. A pool of the
 //!    store's own asks a connection whether it is still there only if that is in doubt; a user's pool does as it is told,
 //!    which is before every use unless `test_before_acquire(false)` was said.

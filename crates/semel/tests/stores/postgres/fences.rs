@@ -2,7 +2,6 @@
 
 use super::{key, run, store};
 use semel::{Fence, Once, Store, Swap, store::postgres::PostgresStore};
-use semel_testkit::servers;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
 /// What a backup's sequence may have come to.
