@@ -17,6 +17,7 @@ const MADE_AT: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 const EVENTS: u64 = 60;
 const COMPLETED: u64 = 20;
 const IN_PROGRESS: u64 = 5;
+const BEGUN: u64 = COMPLETED + IN_PROGRESS;
 const BYTES: usize = 150;
 
 fn open(directory: &Path, clock: &ManualClock) -> EmbeddedQueue {
@@ -54,9 +55,9 @@ async fn make(directory: &Path) {
     drop(queue);
     for directory in [directory, &files] {
         for file in fs::read_dir(directory).unwrap().flatten() {
-            let name = file.file_name().into_string().unwrap();
-            if name == "LOCK" || name.ends_with(".tmp") {
-                fs::remove_file(file.path()).unwrap();
+            let path = file.path();
+            if file.file_name() == "LOCK" || path.extension().is_some_and(|it| it == "tmp") {
+                fs::remove_file(path).unwrap();
             }
         }
     }
@@ -90,12 +91,12 @@ async fn a_queues_directory_of_format_1_is_read_for_ever() {
         let new = event(number, BYTES, MADE_AT);
         let found = queue.get(&[new.id()]).await.unwrap().remove(0).expect("it was accepted").value;
         let status = match number {
-            ..COMPLETED => Status::Completed,
-            ..25 => Status::InProgress,
+            0..COMPLETED => Status::Completed,
+            COMPLETED..BEGUN => Status::InProgress,
             _ => Status::Pending,
         };
         assert_eq!((found.status(), &found.event), (status, &new.event), "{number}");
-        assert_eq!(found.attempts, u32::from(number < COMPLETED + IN_PROGRESS), "{number}");
+        assert_eq!(found.attempts, u32::from(number < BEGUN), "{number}");
     }
     let counts = queue.counts().await.unwrap().remove(0);
     assert!(counts.is_balanced(), "{counts:?}");
