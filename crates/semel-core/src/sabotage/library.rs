@@ -284,6 +284,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::stores) & test(/^postgres::[a-z_]*$/)",
     },
     Sabotage {
+        name: "postgres_fences_go_back",
+        breaks: "fences grow also where the database went back in time",
+        caught_by: "binary_id(semel::stores) & test(/^postgres::fences::/)",
+    },
+    Sabotage {
         name: "postgres_trust_unshaken",
         breaks: "connections are asked whether they are there, after one was found broken",
         caught_by: "binary_id(semel::stores) & test(/^postgres::line::connections_that_broke/)",

@@ -124,6 +124,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-embedded) & test(power_cut::queue)",
     },
     Sabotage {
+        name: "queue_keeps_no_books_when_full",
+        breaks: "what operators do on a full disk is done, and on record",
+        caught_by: "package(semel-embedded) & test(queue::room::the_runtimes_own_books)",
+    },
+    Sabotage {
         name: "queue_duplicate_unsynced",
         breaks: "a duplicate is told only what is durable",
         caught_by: "package(semel-embedded) & test(power_cut::queue)",
@@ -207,6 +212,21 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "postgres_queue_ignores_its_place",
         breaks: "tables that were restored from a dump are noticed by nodes that remember nothing",
         caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::past::/)",
+    },
+    Sabotage {
+        name: "postgres_past_keeps_its_fences",
+        breaks: "what is handed out after a restore has newer fences than what was before",
+        caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::past::every_fence/)",
+    },
+    Sabotage {
+        name: "postgres_queue_waits_for_the_frozen",
+        breaks: "a node that stands still in a transaction is not waited for",
+        caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::frozen::/)",
+    },
+    Sabotage {
+        name: "postgres_lists_take_all_connections",
+        breaks: "slow lists keep nobody's outcome from being written",
+        caught_by: "binary_id(semel-runtime::it) & test(/^queue::postgres::lists::/)",
     },
     Sabotage {
         name: "postgres_past_is_not_skipped",

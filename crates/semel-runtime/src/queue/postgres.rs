@@ -8,9 +8,11 @@
 //!    write carries a random writer, so that a node recognises its own.
 //! 5. Deadlocks and serialization failures, which did nothing, are tried again a few times.
 //! 6. A row that cannot be read stands in nobody's way: it is put aside, and [`PostgresQueue::damaged`] names it.
-//! 7. The fences are a sequence's, which never goes back. That the database does not either is checked with every
-//!    write, when a node begins, and when it purges: see [`WentBack`].
-//! 8. Nodes tell each other what they leave to be claimed (`NOTIFY`), which shortens a sleep and is nowhere needed.
+//! 7. The fences are a sequence's, which is ahead of everything that it ever gave, also in a database that went back in time.
+//!    Whether it did is checked with every write, when a node begins, and when it purges: see [`WentBack`].
+//! 8. A node that stands still in the middle of a transaction, or is cut off, is given up by the server within
+//!    seconds, so that nobody waits for it for hours.
+//! 9. Nodes tell each other what they leave to be claimed (`NOTIFY`), which shortens a sleep and is nowhere needed.
 //!
 //! It changes no schema unless it is asked to.
 //! It keeps the key order of its rows in every batch, and promises nothing to those who lock its rows otherwise.
@@ -37,6 +39,7 @@ use super::limits;
 use damaged::Damaged;
 use epochs::Epochs;
 use hints::Hints;
+use list::Turns;
 use past::Past;
 use semel::{
     doctor::Report,
@@ -77,6 +80,7 @@ struct Shared {
     past: Past,
     damaged: Damaged,
     hints: Hints,
+    lists: Turns,
 }
 
 impl PostgresQueue {

@@ -32,6 +32,7 @@ pub(super) async fn metrics(ingest: &Ingest, foundation: &Foundation) -> Respons
     of_queue(&mut text, counts.as_deref().unwrap_or_default());
     of_disk(&mut text, foundation.room());
     of_ailments(&mut text, &foundation.ailments());
+    of_past(&mut text, ingest.runtime.queue().went_back().is_some());
     of_clock(&mut text, &*ingest.runtime.queue().clock());
     answer(StatusCode::OK, CONTENT_TYPE, text.into())
 }
@@ -144,6 +145,17 @@ fn of_ailments(text: &mut String, found: &Ailments) {
     );
 }
 
+/// Whether somebody has to decide what becomes of what is there.
+fn of_past(text: &mut String, went_back: bool) {
+    family(
+        text,
+        "semel_store_went_back",
+        "gauge",
+        "Whether the store forgot what it had acknowledged: nothing is delivered until somebody decides.",
+        [("", u64::from(went_back))],
+    );
+}
+
 /// How far what leases are judged by is from what signatures are: more than little where a machine slept, or its clock was set.
 fn of_clock(text: &mut String, clock: &dyn Clock) {
     let (now, wall) = (clock.now(), clock.wall());
@@ -180,4 +192,40 @@ fn of_queue(text: &mut String, all: &[Counts]) {
     family(text, "semel_executions_accepted_total", "counter", "Executions ever accepted.", accepted);
     let purged = all.iter().map(|it| (function(&it.function), it.purged));
     family(text, "semel_executions_purged_total", "counter", "Executions ever purged.", purged);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semel_core::{BoxFuture, time::Timestamp};
+
+    /// By which it is this second for leases, and that for signatures.
+    struct Clocks(u64, u64);
+
+    impl Clock for Clocks {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(self.0 * 1_000)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn wall(&self) -> Timestamp {
+            Timestamp::from_millis(self.1 * 1_000)
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn how_far_the_clocks_are_apart_is_told_whichever_is_ahead() {
+        for (now, wall, apart) in [(500, 500, 0), (500, 530, 30), (4_100, 500, 3_600)] {
+            let mut text = String::new();
+            of_clock(&mut text, &Clocks(now, wall));
+            assert!(text.ends_with(&format!("\nsemel_clock_apart_seconds {apart}\n")), "{text}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. One row per key: its identity, its fence, the record as Semel encodes it, and, for people, the key and the
 //!    status. One statement per swap; the fence comes from a sequence in the same statement, and is never given
-//!    again, also after a purge.
+//!    again, also after a purge, and after a backup was restored.
 //! 2. A fresh call costs one round trip to claim and one to complete; a replay costs one indexed read. A pool of the
 //!    store's own asks a connection whether it is still there only if that is in doubt; a user's pool does as it is told,
 //!    which is before every use unless `test_before_acquire(false)` was said.
@@ -19,6 +19,7 @@ mod builder;
 mod doctor;
 mod documents;
 mod error;
+mod fences;
 mod lane;
 mod schema;
 mod statements;
@@ -32,6 +33,7 @@ pub mod shared {
         builder::pool_of,
         doctor::report,
         error::{STORE, is_answer, is_conflict, misconfigured, told},
+        fences::{keep_up, leap},
         lane::{SENDS_MAX, acquire, in_time, silent},
         schema::{check, migrate},
         statements::{LOCK_MAX_MS, NOW_MS},

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod crowds;
+mod fences;
 mod line;
 mod server;
 mod standby;

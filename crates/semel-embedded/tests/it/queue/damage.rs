@@ -4,7 +4,7 @@ use semel_core::{
     execution::{Arrival, Execution, Input, Origin, step},
     fingerprint::Fingerprint,
     key::Key,
-    queue::{Change, Demand, Queue, Want},
+    queue::{Change, Demand, Queue, Want, Written},
     record::{Body, Holder, Status},
     retry::{Jitter, RetryPolicy},
     store::StoreErrorKind,
@@ -152,12 +152,11 @@ async fn no_flipped_bit_gives_a_wrong_answer_or_stops_the_others() {
     assert!(noticed > flips / 10, "only {noticed} of {flips} flips were noticed");
 }
 
-#[tokio::test]
-async fn an_execution_that_cannot_be_read_is_told_and_the_others_are_handed_out() {
-    let (directory, clock) = sample().await;
+/// Flips a bit in the event of one that waits.
+fn damage_one(directory: &Path) {
     // The event of one that waits: a third of them, the first, are finished.
     let event = [EVENTS as u8 / 3 + 5; 700];
-    let place = files(&directory.path().join("queue")).into_iter().find_map(|path| {
+    let place = files(&directory.join("queue")).into_iter().find_map(|path| {
         let bytes = fs::read(&path).unwrap();
         let at = bytes.windows(event.len()).position(|it| it == event)?;
         name(&path).starts_with("waiting-").then_some((path, bytes, at + event.len() / 2))
@@ -165,6 +164,12 @@ async fn an_execution_that_cannot_be_read_is_told_and_the_others_are_handed_out(
     let (path, mut bytes, at) = place.expect("it waits in a file of those that wait");
     bytes[at] ^= 1;
     fs::write(&path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn an_execution_that_cannot_be_read_is_told_and_the_others_are_handed_out() {
+    let (directory, clock) = sample().await;
+    damage_one(directory.path());
     let queue = open(directory.path(), &clock).unwrap();
     let before = queue.counts().await.unwrap()[0].pending;
     let held = queue.claim(&demand(1_000)).await.unwrap().len() as u64;
@@ -172,4 +177,31 @@ async fn an_execution_that_cannot_be_read_is_told_and_the_others_are_handed_out(
     assert_eq!(queue.damaged().len(), 1, "{:?}", queue.damaged());
     assert!(queue.claim(&demand(1_000)).await.unwrap().is_empty(), "it is left alone");
     assert!(queue.counts().await.unwrap()[0].is_balanced());
+}
+
+/// Invariant 16, awa #388: all others come in the next round.
+#[tokio::test]
+async fn one_that_cannot_be_read_stops_neither_the_rescue_nor_the_purge_of_others() {
+    let (directory, clock) = sample().await;
+    damage_one(directory.path());
+    let queue = open(directory.path(), &clock).unwrap();
+    let others = queue.claim(&demand(1_000)).await.unwrap().len();
+    assert_eq!((others as u64, queue.damaged().len()), (EVENTS * 2 / 3 - 1, 1));
+    clock.advance(Duration::from_mins(2));
+    let rescued = queue.claim(&demand(1_000)).await.unwrap();
+    assert_eq!(rescued.len(), others, "their leases have lapsed");
+    let now = queue.clock().now();
+    let change = |expected, after| Change { expected, after, causes: Vec::new() };
+    let changes: Vec<_> = rescued.iter().map(|it| change(it.fence, completed(&it.value, now))).collect();
+    let written = queue.write(&changes).await.unwrap();
+    assert!(written.iter().all(|it| matches!(it, Written::Won(_))), "{written:?}");
+    clock.advance(Duration::from_hours(24 * 365));
+    let mut purged = 0;
+    while purged < EVENTS - 1 {
+        let some = queue.purge(queue.clock().now(), 1_000).await.unwrap();
+        assert!(some > 0, "{purged} of {EVENTS} are purged, and then no more");
+        purged += u64::from(some);
+    }
+    let counts = queue.counts().await.unwrap().remove(0);
+    assert!(counts.is_balanced() && counts.pending == 1, "{counts:?}");
 }

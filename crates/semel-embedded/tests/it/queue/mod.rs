@@ -1,6 +1,7 @@
 //! The queue.
 
 mod damage;
+mod format;
 mod kill;
 mod room;
 mod rules;

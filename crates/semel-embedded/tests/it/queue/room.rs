@@ -204,3 +204,43 @@ async fn a_full_disk_has_a_reserve_for_what_was_accepted_and_takes_it_back_when_
     let is_leaving = |it: &&String| it.starts_with("blank-") || it.starts_with("short-");
     assert_eq!(names.iter().find(is_leaving), None, "{names:?}");
 }
+
+/// An entry of the runtime's own books.
+fn own(number: u64, now: Timestamp) -> Execution {
+    Execution { function: "$audit".into(), ..event(number, 100, now) }
+}
+
+/// F3, invariant 33: it is on a full disk that operators act, and what they do is on record.
+#[tokio::test]
+async fn the_runtimes_own_books_are_kept_where_nothing_new_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let builder = EmbeddedQueue::builder(directory.path(), clock.arc()).options(small());
+    // Less than it takes from the start.
+    let queue = builder.bytes_max(1 << 10).open().unwrap();
+    let now = queue.clock().now();
+    for new in [vec![event(0, 100, now)], vec![own(0, now), event(1, 100, now)]] {
+        let error = queue.accept(&new).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Refused);
+    }
+    let answers = queue.accept(&[own(2, now)]).await.unwrap();
+    assert!(matches!(answers[..], [Accepted::New(_)]), "{answers:?}");
+    drop(queue);
+
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::memory(directory.path(), "size=6m") else { return };
+    let queue = EmbeddedQueue::builder(directory.path(), clock.arc()).options(small()).open().unwrap();
+    queue.settled().await;
+    fs::write(directory.path().join("filler"), vec![0; 8 << 20]).unwrap_err();
+    let taken = until_refused(&queue, 0, now).await;
+    // More than is left of the file that is written to.
+    let entries = 2 * (64 << 10) / 300;
+    for number in 0..entries {
+        let answers = queue.accept(&[own(taken + number, now)]).await.unwrap();
+        assert!(matches!(answers[..], [Accepted::New(_)]), "{number}: {answers:?}");
+    }
+    assert!(queue.refuses().is_some(), "and nothing new is taken");
+    let counts = queue.counts().await.unwrap();
+    let own = counts.iter().find(|it| &*it.function == "$audit").unwrap();
+    assert_eq!(own.accepted, entries, "{own:?}");
+}

@@ -5,12 +5,13 @@ use super::{
     damaged::Damaged,
     epochs::Epochs,
     hints::Hints,
+    list::Turns,
     past::Past,
     schema::{self, TABLE},
     statements::Statements,
 };
 use semel::store::postgres::shared::{
-    LearnedClock, STORE, Table, acquire, check, in_time, migrate, misconfigured, pool_of,
+    LearnedClock, STORE, Table, acquire, check, in_time, keep_up, migrate, misconfigured, pool_of,
 };
 use semel_core::{store::StoreError, time::Clock as _};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -20,6 +21,13 @@ use std::sync::Arc;
 const CONNECTIONS_MAX: u32 = 16;
 /// The plans of its statements are known: they follow indexes, and need not be made anew for every batch.
 const PLANNER: [(&str, &str); 2] = [("enable_seqscan", "off"), ("plan_cache_mode", "force_generic_plan")];
+/// The server gives a connection up that leads nowhere, and what it holds, within half a minute.
+const LINE: [(&str, &str); 4] = [
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "4"),
+    ("tcp_user_timeout", "30000"),
+];
 
 /// Where a [`PostgresQueue`] keeps its executions, and how it gets there.
 #[derive(Clone, Debug, Default)]
@@ -73,8 +81,9 @@ impl PostgresQueueBuilder {
 
     /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
     pub async fn connect(self, url: &str) -> Result<PostgresQueue, StoreError> {
-        self.checked()?;
-        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &PLANNER).await?;
+        let table = self.checked()?;
+        let set: Vec<_> = PLANNER.into_iter().chain(LINE).collect();
+        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &set, &table).await?;
         self.pool(pool).await
     }
 
@@ -89,12 +98,18 @@ impl PostgresQueueBuilder {
             migrate(&mut connection, &schema).await?;
         }
         check(&mut connection, &schema).await?;
+        let kept_up = keep_up(&mut connection, &table).await;
+        if kept_up.is_err() {
+            connection.close_on_drop();
+        }
+        kept_up?;
         drop(connection);
         let clock = Arc::new(LearnedClock::new());
         let (statements, epochs) = (Statements::new(&table), Epochs::default());
         let hints = Hints::new(table.name("_due"));
         let (damaged, past) = (Damaged::default(), Past::new(&table));
-        let shared = Shared { pool, statements, clock, epochs, past, damaged, hints };
+        let lists = Turns::of(pool.options().get_max_connections());
+        let shared = Shared { pool, statements, clock, epochs, past, damaged, hints, lists };
         shared.learn_time().await?;
         shared.begin().await?;
         Ok(PostgresQueue { shared: Arc::new(shared) })

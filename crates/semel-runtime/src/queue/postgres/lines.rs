@@ -5,12 +5,17 @@
 //! 2. Then those in front are locked: a claim may hold one, and is waited for before anything else is held.
 //! 3. After the change the head is found, and made the only one with a `due_at`.
 //! 4. Claims need no lock: they take only what is in front, and leave it there.
+//! 5. Whoever stands still in between, or is cut off, is given up by the server after [`STILL_MAX`], and its transaction is
+//!    undone.
 //!
 //! The texts hold nothing but hexadecimal digits of hashes: there is nothing to escape.
 
 use semel::store::postgres::shared::LOCK_MAX_MS;
 use semel_core::sabotage::is_on;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
+
+/// Longest that the server waits for the next statement of a transaction that holds lines, unless it was set to wait for less.
+pub(super) const STILL_MAX: Duration = Duration::from_secs(5);
 
 /// Lines, each once, in the order in which they are locked.
 #[derive(Clone, Default)]
@@ -37,9 +42,13 @@ impl Lines {
         };
         let locks = self.0.iter().map(lock).collect::<Vec<_>>().join(",");
         let lines = self.array();
+        let (still, still_max) = ("idle_in_transaction_session_timeout", STILL_MAX.as_millis());
+        let bounds = if is_on("postgres_queue_waits_for_the_frozen") { "false" } else { "true" };
         format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; \
              SET LOCAL lock_timeout = '{LOCK_MAX_MS}'; \
+             SELECT set_config('{still}', '{still_max}', true) \
+                 WHERE {bounds} AND current_setting('{still}')::interval NOT BETWEEN '1 ms' AND '{still_max} ms'; \
              SELECT pg_advisory_xact_lock(it) FROM (SELECT DISTINCT it FROM unnest('{{{locks}}}'::bigint[]) AS it \
                  ORDER BY it) AS sorted; \
              SELECT FROM {queue} WHERE line = ANY({lines}) AND due_at IS NOT NULL ORDER BY id FOR UPDATE"

@@ -4,6 +4,8 @@
 //!    [`SCAN_MAX`] executions of each function for one page: a page may be short, or empty, and not be the last.
 //! 2. Hashes find candidates; [`Filter::matches`] has the last word.
 //! 3. Without a function, the lists of all functions are merged: there are few functions, and each has its order.
+//! 4. Lists take one connection of [`LISTS_PART`] at most, so that those that are slow keep nobody's outcome from being written.
+//!    What somebody holds is the engine's question, is found by an index, and does not wait for its turn.
 
 use super::{
     super::cursor::Place,
@@ -13,21 +15,47 @@ use super::{
     send::Reading,
     statements::qualified,
 };
-use semel::store::postgres::shared::told;
+use semel::store::postgres::shared::{ANSWER_MAX, told};
 use semel_core::{
     execution::{Execution, ExecutionId},
     key::Identity,
     queue::{Cursor, Fenced, Filter, Page},
     record::Status,
+    sabotage::is_on,
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
 };
 use sqlx::{Postgres, QueryBuilder, Row as _, postgres::PgRow};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 /// Most executions that are looked at for one page, of each function.
 const SCAN_MAX: i64 = 20_000;
+/// Of so many connections of a pool, lists take one at most.
+const LISTS_PART: u32 = 4;
 const DOING: &str = "listing executions";
 const LATEST_FIRST: &str = " ORDER BY t.accepted_at DESC, t.id DESC";
+
+/// Those who list take turns.
+pub(super) struct Turns(Semaphore);
+
+impl Turns {
+    /// For a pool of so many connections.
+    pub(super) fn of(connections: u32) -> Self {
+        let part = if is_on("postgres_lists_take_all_connections") { 1 } else { LISTS_PART };
+        Self(Semaphore::new((connections / part).max(1) as usize))
+    }
+
+    async fn next(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        let turn = timeout(ANSWER_MAX, self.0.acquire()).await;
+        turn.map(|it| it.expect("nobody closes it")).map_err(|_| {
+            let context = format!("{DOING}: others do, and it takes them long; try again");
+            StoreError::new(StoreErrorKind::Unavailable, QUEUE, context)
+        })
+    }
+}
 
 pub(super) async fn list(
     shared: &Shared,
@@ -37,6 +65,7 @@ pub(super) async fn list(
 ) -> Result<Page<Fenced<Execution>>, StoreError> {
     let from = from.map(|it| Place::read(QUEUE, it)).transpose()?;
     let asked = Asked { shared, filter, from };
+    let _turn = if filter.holder.is_some() { None } else { Some(shared.lists.next().await?) };
     let until = if asked.is_scan() { asked.scanned().await? } else { None };
     let mut found = asked.matching(until, limit + 1).await?;
     let is_more = found.len() > limit;

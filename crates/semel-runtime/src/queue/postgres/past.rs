@@ -10,6 +10,9 @@
 //! 4. Somebody's decision is written into the row as well, with its time. A node with an alarm looks for it, at most once in
 //!    [`LOOK_EVERY`]; one whose epochs went back takes a decision that it did not know of for the reason.
 //!
+//! 5. Before anything is written after a decision, fences go beyond everything that can have been given: what a function has
+//!    seen before is never newer than what it sees then.
+//!
 //! A server that does not tell its timeline is not asked again for it: only dumps are noticed there.
 
 use super::{
@@ -17,7 +20,7 @@ use super::{
     epochs::lost,
     send::{Query, Reading},
 };
-use semel::store::postgres::shared::{NOW_MS, Table, told};
+use semel::store::postgres::shared::{NOW_MS, Table, acquire, leap, told};
 use semel_core::{queue::GoOn, sabotage::is_on, store::StoreError, time::Clock as _};
 use sqlx::{AssertSqlSafe, Row as _, postgres::PgRow};
 use std::{
@@ -62,6 +65,7 @@ pub enum WentBack {
 
 /// What this node knows of the row, and how it asks.
 pub(super) struct Past {
+    table: Table,
     here: Arc<str>,
     begin: Arc<str>,
     known: Arc<str>,
@@ -116,6 +120,7 @@ impl Past {
         let (queue, past, epochs) = (table.records(), table.quoted("_past"), table.quoted("_epochs"));
         let place = "database = $1::oid, relation = $2::oid, timeline = $3";
         Self {
+            table: table.clone(),
             here: format!(
                 "SELECT d.oid::bigint, '{}'::regclass::oid::bigint FROM pg_database d \
                  WHERE d.datname = current_database()",
@@ -265,8 +270,22 @@ impl Shared {
         }
     }
 
+    /// Sees to it that every fence from now on is beyond all before.
+    async fn leap(&self) -> Result<(), StoreError> {
+        if is_on("postgres_past_keeps_its_fences") {
+            return Ok(());
+        }
+        let mut connection = acquire(&self.pool).await?;
+        let leapt = leap(&mut connection, &self.past.table).await;
+        if leapt.is_err() {
+            connection.close_on_drop();
+        }
+        leapt
+    }
+
     /// Somebody has decided.
     pub(super) async fn go_on(&self, how: GoOn) -> Result<(), StoreError> {
+        self.leap().await?;
         if how == GoOn::WithoutClaims {
             self.epochs.let_write();
             return Ok(());

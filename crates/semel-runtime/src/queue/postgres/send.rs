@@ -218,7 +218,7 @@ fn trouble(doing: &str, error: sqlx::Error) -> Trouble {
 /// Whether the connection is of no more use: it broke, or the server says that it ends it.
 fn is_gone(error: &sqlx::Error) -> bool {
     let Some(answer) = error.as_database_error() else { return true };
-    answer.code().is_some_and(|it| it.starts_with("57P") || it.starts_with("08"))
+    answer.code().is_some_and(|it| it.starts_with("57P") || it.starts_with("08") || it == "25P03")
 }
 
 /// Random, one per operation: a row with one's own writer is proof of authorship.

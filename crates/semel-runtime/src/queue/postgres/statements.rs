@@ -7,7 +7,8 @@
 //!    [`LOCK_MAX_MS`]; it is not in what the statement sees, so there is a second look.
 //! 4. A claim takes what nobody else holds (`SKIP LOCKED`) and waits for nobody.
 //! 5. A change names the fence, and is not applied without its event if it has another than the row.
-//! 6. Fences come from a sequence, asked when the row is locked.
+//! 6. Fences come from a sequence, asked when the row is locked. It follows the clock in numbers that leave room for
+//!    [`PLACES`] behind each.
 //! 7. Every answer tells the server's time.
 //!
 //! Lines (executions under one order) are locked, and their heads found, by [`super::lines`].

@@ -3,7 +3,9 @@
 mod bloat;
 mod broken_line;
 mod crowds;
+mod frozen;
 mod hints;
+mod lists;
 mod past;
 mod tables;
 
@@ -34,6 +36,12 @@ async fn queue() -> (PostgresQueue, Database) {
 /// Runs a statement on the queue's database.
 async fn run(queue: &PostgresQueue, statement: &str) {
     sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(queue.pool()).await.unwrap();
+}
+
+/// Sets this for everybody who connects from now on.
+async fn set_for_database(queue: &PostgresQueue, setting: &str) {
+    let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(queue.pool()).await.unwrap();
+    run(queue, &format!("ALTER DATABASE \"{name}\" SET {setting}")).await;
 }
 
 /// An execution that is due, under this order if there is one.

@@ -67,6 +67,43 @@ async fn says_that_it_is_full(server: &Server) {
     assert_eq!(doctor.code, Some(1));
 }
 
+/// Purging tells what it did, and is on record.
+async fn can_be_purged(server: &Server) {
+    let purged = server.post("/v1/purge", "").await;
+    assert_eq!(purged["purged"], 0, "{purged}");
+    assert_eq!(server.last_audit().await.1, "purge");
+}
+
+/// Invariant 33: it is on a full disk that operators act.
+#[tokio::test(flavor = "multi_thread")]
+async fn f3_where_nothing_new_is_taken_operators_pause_cancel_and_purge_and_it_is_on_record() {
+    let (function, _gate) = Upstream::gated().await;
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::memory(directory.path(), "size=240m") else { return };
+    let server = Server::start(directory, &functions(&function), &[]);
+    let filler = server.directory.path().join("filler");
+    fill(&filler);
+    let mut taken = 0;
+    while bulk(&server, taken).await.status == 202 {
+        taken += 1;
+        assert!(taken < 1_000, "the disk must be full");
+    }
+    fill(&filler.with_extension("more"));
+    says_that_it_is_full(&server).await;
+    server.post("/v1/functions/orders/pause", "").await;
+    assert_eq!(server.last_audit().await.1, "pause");
+    let cancel = r#"{"action": "cancel", "filter": {"function": "orders"}}"#;
+    let job = server.post("/v1/bulk", cancel).await["number"].clone();
+    server
+        .when("/v1/jobs", |it| it["jobs"][0]["number"] == job && it["jobs"][0]["state"] == "finished")
+        .await;
+    can_be_purged(&server).await;
+    says_that_it_is_full(&server).await;
+    let entries = server.get("/v1/audit").await["entries"].as_array().unwrap().clone();
+    let whats: Vec<_> = entries.iter().rev().map(|it| it["what"].as_str().unwrap()).collect();
+    assert_eq!(whats, ["pause", "job", "end of job", "purge"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f3_what_was_accepted_is_finished_on_a_full_disk_and_events_are_taken_again_when_there_is_room() {
     let (function, gate) = Upstream::gated().await;
@@ -91,6 +128,7 @@ async fn f3_what_was_accepted_is_finished_on_a_full_disk_and_events_are_taken_ag
     }
     fill(&filler.with_extension("more"));
     says_that_it_is_full(&server).await;
+    can_be_purged(&server).await;
 
     gate.open(HELD);
     completed(&server, "orders", HELD).await;

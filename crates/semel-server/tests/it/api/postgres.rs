@@ -3,7 +3,7 @@
 mod nodes;
 
 use super::support::{Server, orders};
-use crate::support::{Upstream, semel};
+use crate::support::{Asked, Upstream, semel};
 use http::Method;
 use semel_testkit::servers;
 use std::process::Command;
@@ -47,6 +47,20 @@ async fn is_stopped(server: &Server, function: &Upstream) {
     let address = server.program.url("");
     let doctor = semel(server.directory.path(), &["doctor", "--server", &address]);
     assert!(doctor.stdout.contains("semel past skip"), "{}", doctor.stdout);
+    counts_as_gone_back(server, 1).await;
+}
+
+async fn counts_as_gone_back(server: &Server, value: u8) {
+    let metrics = server.ask_with(&Method::GET, "/metrics", &[], "").await;
+    let line = format!("\nsemel_store_went_back {value}\n");
+    assert!(metrics.text().contains(&line), "{}", metrics.text());
+}
+
+/// Invariant 7, as a function sees it that refuses older fences.
+fn are_in_order(asked: &[Asked]) {
+    let fences: Vec<u64> =
+        asked.iter().map(|it| it.header("semel-fence").join("").parse().unwrap()).collect();
+    assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
 }
 
 async fn is_noted(server: &Server, what: &str) {
@@ -81,4 +95,6 @@ async fn what_a_backup_brought_back_is_delivered_again_if_somebody_says_so() {
     server.post("/v1/functions/orders/resume", "").await;
     let asked = function.heard(2).await;
     assert_eq!(asked[1].header("ce-id"), ["old"]);
+    are_in_order(&asked);
+    counts_as_gone_back(&server, 0).await;
 }

@@ -6,6 +6,9 @@
 //!    of one key only grow. What breaks a rule is noted when it happens.
 //! 3. When the kills are over everything drains, and the program's own counts agree with the books to the last event.
 //!
+//! 4. Each test says how many ends it made, and demands that there was load: deliveries that came again, and calls that were cut
+//!    short. On each queue there are more than two hundred kills.
+//!
 //! `SEMEL_SEED` runs one again; `SEMEL_KILLS` says how many kills.
 
 mod crowd;
@@ -26,5 +29,7 @@ fn seed() -> u64 {
 
 /// How many kills there are, unless somebody says so.
 fn kills(usual: usize) -> usize {
-    std::env::var("SEMEL_KILLS").map_or(usual, |it| it.parse().unwrap())
+    let kills = std::env::var("SEMEL_KILLS").map_or(usual, |it| it.parse().unwrap());
+    println!("{kills} ends, where {usual} are usual");
+    kills
 }

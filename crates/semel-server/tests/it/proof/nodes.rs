@@ -37,6 +37,8 @@ pub(super) struct World {
     senders: Option<Senders>,
     pub(super) random: fastrand::Rng,
     stops: usize,
+    /// How many acknowledgements were waited for between two ends.
+    awaited: usize,
 }
 
 /// What a world begins with.
@@ -72,6 +74,7 @@ impl World {
             senders: None,
             random: fastrand::Rng::with_seed(plan.seed),
             stops: 0,
+            awaited: 0,
         };
         for _ in 0..plan.nodes {
             let program = world.program();
@@ -100,9 +103,15 @@ impl World {
         tokio::task::block_in_place(|| Proxy::spawn(&mut command))
     }
 
+    /// Waits for so many acknowledgements.
+    async fn goes_on(&mut self, acknowledgements: usize) {
+        self.oracle.more(acknowledgements).await;
+        self.awaited += acknowledgements;
+    }
+
     /// Kills one of the nodes after so many acknowledgements, and starts it again.
     pub(super) async fn kill_after(&mut self, acknowledgements: usize) {
-        self.oracle.more(acknowledgements).await;
+        self.goes_on(acknowledgements).await;
         let number = self.random.usize(..self.nodes.len());
         let program = self.nodes[number].program.take().expect("it runs between two kills");
         tokio::task::block_in_place(|| program.kill());
@@ -111,7 +120,7 @@ impl World {
 
     /// Tells one of the nodes to stop after so many acknowledgements, and starts it again when it has.
     pub(super) async fn stop_after(&mut self, acknowledgements: usize) {
-        self.oracle.more(acknowledgements).await;
+        self.goes_on(acknowledgements).await;
         let number = self.random.usize(..self.nodes.len());
         let mut program = self.nodes[number].program.take().expect("it runs between two kills");
         let since = Instant::now();
@@ -142,6 +151,15 @@ impl World {
     /// How many stops settled everything that was under way.
     pub(super) const fn stops(&self) -> usize {
         self.stops
+    }
+
+    /// The ends met with work: there were as many acknowledgements as were waited for, some events came again, and some calls
+    /// were made again.
+    pub(super) fn was_under_load(&self) {
+        let figures = self.oracle.figures();
+        assert!(figures.acknowledgements >= self.awaited, "{} were awaited: {figures:?}", self.awaited);
+        assert!(figures.acknowledgements > figures.acknowledged, "duplicates were sent: {figures:?}");
+        assert!(figures.calls > figures.called, "some were called again: {figures:?}");
     }
 
     /// The kills are over, and nobody sends: everything is settled, and every count agrees.

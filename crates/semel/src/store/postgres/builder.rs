@@ -3,7 +3,7 @@
 use super::{
     PostgresStore, Shared,
     error::{STORE, misconfigured, told},
-    lane, schema,
+    fences, lane, schema,
     statements::{Statements, Waiting},
     trust::{Trust, asks_in_doubt},
 };
@@ -86,8 +86,8 @@ impl PostgresBuilder {
 
     /// Connects, with a pool of its own, and makes sure that the tables are as they should be.
     pub async fn connect(self, url: &str) -> Result<PostgresStore, StoreError> {
-        self.checked()?;
-        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &[]).await?;
+        let table = self.checked()?;
+        let pool = pool_of(url, self.connections_max.unwrap_or(CONNECTIONS_MAX), &[], &table).await?;
         self.pool(pool).await
     }
 
@@ -125,6 +125,7 @@ impl PostgresBuilder {
             schema::migrate(connection, &schema).await?;
         }
         schema::check(connection, &schema).await?;
+        fences::keep_up(connection, table).await?;
         lane::in_time("asking for the time", statements.learn_time(connection)).await
     }
 
@@ -147,13 +148,19 @@ async fn refuse_standby(connection: &mut PgConnection) -> Result<(), StoreError>
     Ok(())
 }
 
-/// A pool of so many connections, with these settings, to the server at this URL, which is there.
-pub async fn pool_of(url: &str, connections_max: u32, set: &[(&str, &str)]) -> Result<PgPool, StoreError> {
+/// A pool of so many connections, with these settings, to the server at this URL, which is there. They keep the fences of this
+/// table ahead of what was given before.
+pub async fn pool_of(
+    url: &str,
+    connections_max: u32,
+    set: &[(&str, &str)],
+    table: &Table,
+) -> Result<PgPool, StoreError> {
     let options = PgConnectOptions::from_str(url).map_err(|error| told("reading the URL", error))?;
     let options = options.options(set.iter().copied());
     reach(&options).await?;
     let pool = PgPoolOptions::new().max_connections(connections_max.max(1)).acquire_timeout(ACQUIRE_MAX);
-    Ok(asks_in_doubt(pool).connect_lazy_with(options))
+    Ok(fences::kept_up(asks_in_doubt(pool), table).connect_lazy_with(options))
 }
 
 /// Makes sure that the server is there. A pool would go on trying, and say only that it waited in vain.

@@ -24,7 +24,8 @@ pub fn is_conflict(error: &sqlx::Error) -> bool {
 /// Whether the connection may be used again. One that the server ends may not; nor one to a server that is only read:
 /// the next may lead elsewhere, once a failover has moved the name.
 pub fn is_answer(error: &sqlx::Error) -> bool {
-    let is_useless = |code: &str| code == "25006" || code.starts_with("57P") || code.starts_with("08");
+    let is_useless =
+        |code: &str| matches!(code, "25006" | "25P03") || code.starts_with("57P") || code.starts_with("08");
     code(error).is_some_and(|it| !is_useless(&it))
 }
 
@@ -62,7 +63,7 @@ fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
         ("25006", _) => (Refused, "the server is read-only, a replica perhaps; connect to the primary"),
         ("42501", _) => (
             Refused,
-            "the user lacks the right; grant SELECT, INSERT, UPDATE, DELETE, and USAGE on the sequence",
+            "the user lacks the right; grant SELECT, INSERT, UPDATE, DELETE, and USAGE and UPDATE on the sequence",
         ),
         ("53100", _) => (Refused, "the server's disk is full; make room"),
         ("54000", _) => (TooLarge, "the record is larger than what a row holds; lower `body_bytes_max`"),
@@ -75,6 +76,7 @@ fn by_code(code: &str) -> (StoreErrorKind, &'static str) {
         ("22021" | "22P05", _) => {
             (Misconfigured, "the database cannot hold Unicode; create it with the encoding UTF8")
         }
+        ("25P03", _) => (Unavailable, "the connection stood still in the middle of a transaction; try again"),
         ("25P02", _) => {
             (Unavailable, "an earlier statement of the transaction failed; roll it back, and begin again")
         }

@@ -18,7 +18,7 @@ pub(super) fn of_records(table: &Table) -> Schema {
     let (index, never) = (table.bare("_expires_at"), i64::MAX);
     let first = format!(
         "\
--- Gives each write its number, which is never given again.
+-- Gives each write its number, which is never given again. It follows the clock, eight microseconds a number.
 CREATE SEQUENCE IF NOT EXISTS {fence};
 CREATE TABLE IF NOT EXISTS {records} (
     identity   bytea  PRIMARY KEY, -- SHA-256 of the key

@@ -5,7 +5,7 @@
 //!    statement sees, so there is a second look.
 //! 3. An update names the fence. If it waited for another one, what it had seen is old: it shows nothing, and
 //!    there is a second look.
-//! 4. Fences come from a sequence, in the same statement.
+//! 4. Fences come from a sequence, in the same statement; [`super::fences`] keeps it ahead.
 //! 5. Every answer tells the server's time.
 //!
 //! In a user's transaction the waiting is bounded by the user's own `lock_timeout`.

@@ -1,15 +1,22 @@
 //! A database that went back in time.
 
-use super::{accept, claim, due, queue, run};
+use super::{accept, claim, demand, due, queue, run};
 use semel_core::{
-    queue::{GoOn, Queue},
+    fence::Fence,
+    queue::{Accepted, GoOn, Queue},
     store::StoreErrorKind,
     time::Timestamp,
 };
 use semel_runtime::queue::postgres::{PostgresQueue, WentBack};
-use std::{error::Error, process::Command};
+use sqlx::{Connection, PgConnection};
+use std::{error::Error, process::Command, time::Duration};
 
 const TABLES: [&str; 3] = ["semel_queue", "semel_queue_counts", "semel_queue_epochs"];
+
+/// What a backup's sequence may have come to.
+const FENCES_ANEW: &str = "SELECT setval('semel_queue_fence', 1)";
+/// More often than anything else in a test asks for a fence.
+const CLAIMS: usize = 50;
 
 async fn back_up(queue: &PostgresQueue) {
     for table in TABLES {
@@ -18,9 +25,72 @@ async fn back_up(queue: &PostgresQueue) {
 }
 
 async fn restore(queue: &PostgresQueue) {
+    run(queue, FENCES_ANEW).await;
     for table in TABLES {
         run(queue, &format!("TRUNCATE {table}; INSERT INTO {table} SELECT * FROM backup_{table}")).await;
     }
+}
+
+/// The last of many fences that what is due was handed out with.
+async fn last_of_many(queue: &PostgresQueue) -> Fence {
+    let mut last = None;
+    for _ in 0..CLAIMS {
+        let mut demand = demand(1);
+        demand.wants[0].lease = Duration::ZERO;
+        let claimed = queue.claim(&demand).await.unwrap();
+        let fence = claimed.iter().map(|it| it.fence).max();
+        assert!(fence > last, "{fence:?} after {last:?}");
+        last = fence;
+    }
+    last.unwrap()
+}
+
+/// Invariant 7. A function that refuses older fences takes what is delivered again.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fence_after_a_decision_is_greater_than_every_one_before() {
+    for how in [GoOn::WithoutClaims, GoOn::Wholly] {
+        let (_, database) = queue().await;
+        let queue = PostgresQueue::builder().connections_max(1).connect(&database.url).await.unwrap();
+        let _ = accept(&queue, &due(&queue, "yesterday", None)).await;
+        back_up(&queue).await;
+        let before = last_of_many(&queue).await;
+        restore(&queue).await;
+        queue.accept(&[due(&queue, "today", None)]).await.unwrap_err();
+        queue.go_on(how).await.unwrap();
+        let accepted = accept(&queue, &due(&queue, "tomorrow", None)).await;
+        let Accepted::New(accepted) = accepted else { panic!("{accepted:?}") };
+        assert!(accepted > before, "{accepted:?} was accepted after {before:?}");
+        queue.go_on(GoOn::Wholly).await.unwrap();
+        let claimed = claim(&queue, 10).await;
+        assert_eq!(claimed.len(), 3);
+        let fences: Vec<_> = claimed.iter().map(|it| it.fence).collect();
+        assert!(fences.iter().all(|it| *it > before), "{fences:?} were handed out after {before:?}");
+    }
+}
+
+/// A failover to a standby that lagged, which nobody has noticed yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_handed_out_on_a_new_connection_has_a_newer_fence_than_everything_before() {
+    let (queue, database) = queue().await;
+    let _ = accept(&queue, &due(&queue, "a", Some("order-7"))).await;
+    let before = last_of_many(&queue).await;
+    run(&queue, FENCES_ANEW).await;
+    let later = PostgresQueue::connect(&database.url).await.unwrap();
+    let then = last_of_many(&later).await;
+    assert!(then > before, "a node that was started later gave {then:?} after {before:?}");
+    let mut other = PgConnection::connect(&database.url).await.unwrap();
+    let ended = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    sqlx::raw_sql(FENCES_ANEW).execute(&mut other).await.unwrap();
+    let ended: i64 = sqlx::query_scalar(ended).fetch_one(&mut other).await.unwrap();
+    assert!(ended > 0);
+    let last = last_of_many(&later).await;
+    assert!(last > then, "a node that lived on gave {last:?} after {then:?}");
+    let next = accept(&later, &due(&later, "b", Some("order-7"))).await;
+    assert!(
+        matches!(next, Accepted::New(_)),
+        "there is room behind such a number for a line's places: {next:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,7 +108,7 @@ async fn a_backup_of_yesterday_is_an_alarm_and_nothing_is_written_until_somebody
     assert_eq!(cause, queue.went_back().as_ref());
     let later = PostgresQueue::connect(&database.url).await.unwrap();
     assert!(matches!(later.went_back(), Some(WentBack::Told(_))), "a node that is started then is told");
-    assert!(queue.claim(&super::demand(1)).await.is_err(), "nothing is delivered either");
+    assert!(queue.claim(&demand(1)).await.is_err(), "nothing is delivered either");
     assert!(queue.counts().await.is_ok(), "but one can look");
     queue.go_on(GoOn::Wholly).await.unwrap();
     assert_eq!(claim(&queue, 10).await.len(), 2, "of yesterday, and of tomorrow");
@@ -82,7 +152,7 @@ async fn while_somebody_decides_what_is_there_can_be_changed_and_nothing_is_hand
     assert!(two.accept(&[due(&two, "b", None)]).await.is_err());
     two.go_on(GoOn::WithoutClaims).await.unwrap();
     let _ = accept(&two, &due(&two, "b", None)).await;
-    assert!(two.claim(&super::demand(1)).await.is_err());
+    assert!(two.claim(&demand(1)).await.is_err());
     assert!(two.went_back().is_some());
     two.go_on(GoOn::Wholly).await.unwrap();
     assert_eq!(claim(&two, 10).await.len(), 2);
@@ -107,7 +177,7 @@ async fn tables_that_were_restored_from_a_dump_are_an_alarm_for_nodes_that_remem
     tool("psql", &database.url, &["--set", "ON_ERROR_STOP=1", "--quiet", "--file", file]);
     let later = PostgresQueue::connect(&database.url).await.unwrap();
     assert_eq!(later.went_back(), Some(WentBack::Copied));
-    assert!(later.claim(&super::demand(1)).await.is_err());
+    assert!(later.claim(&demand(1)).await.is_err());
     later.go_on(GoOn::Wholly).await.unwrap();
     assert_eq!(claim(&later, 10).await.len(), 1);
     let last = PostgresQueue::connect(&database.url).await.unwrap();

@@ -1,13 +1,15 @@
 //! The tables: made, looked at, and refused.
 
-use super::{accept, due, queue, run};
+use super::{accept, claim, completed, demand, due, queue, run};
 use semel_core::{
-    queue::{Accepted, EVENT_BYTES_MAX, Filter, Queue},
+    execution::Execution,
+    queue::{Accepted, Change, EVENT_BYTES_MAX, Fenced, Filter, Queue, Written},
     store::StoreErrorKind,
 };
 use semel_runtime::queue::postgres::PostgresQueue;
 use semel_testkit::servers;
 use sqlx::AssertSqlSafe;
+use std::time::Duration;
 
 #[tokio::test]
 async fn missing_and_newer_tables_are_told_with_their_remedy() {
@@ -87,11 +89,43 @@ async fn a_row_that_somebody_changed_is_told_and_blocks_no_other() {
     let [good, bad] = ["good", "bad"].map(|it| due(&queue, it, None).id());
     assert_eq!(queue.get(&[bad]).await.unwrap_err().kind(), StoreErrorKind::Corrupt);
     assert!(queue.get(&[good]).await.unwrap()[0].is_some());
-    let handed_out = super::claim(&queue, 10).await;
+    let handed_out = claim(&queue, 10).await;
     assert_eq!(handed_out.len(), 1, "one bad row does not stop the others");
-    assert!(super::claim(&queue, 10).await.is_empty(), "it is put aside");
+    assert!(claim(&queue, 10).await.is_empty(), "it is put aside");
     let listed = queue.list(&Filter::default(), None, 10).await.unwrap();
     assert_eq!((listed.items.len(), queue.damaged()), (1, vec![bad]));
+}
+
+/// Invariant 16, awa #388: whatever became of the bad ones, all others come in the next round.
+#[tokio::test]
+async fn bad_rows_stop_neither_the_rescue_nor_the_purge_of_others() {
+    let (queue, _database) = queue().await;
+    for id in ["done-bad", "done-good", "held-bad", "held-good"] {
+        let _ = accept(&queue, &due(&queue, id, None)).await;
+    }
+    let mut lapsing = demand(4);
+    lapsing.wants[0].lease = Duration::ZERO;
+    let held = queue.claim(&lapsing).await.unwrap();
+    assert_eq!(held.len(), 4);
+    let expired = queue.clock().now() - Duration::from_mins(1);
+    let done = held.iter().filter(|it| it.value.origin.id.starts_with("done"));
+    let change = |it: &Fenced<Execution>| Change {
+        expected: it.fence,
+        after: completed(&it.value, expired),
+        causes: Vec::new(),
+    };
+    let changes: Vec<_> = done.map(change).collect();
+    let written = queue.write(&changes).await.unwrap();
+    assert!(matches!(written[..], [Written::Won(_), Written::Won(_)]), "{written:?}");
+    run(&queue, "UPDATE semel_queue SET execution = '\\x00' WHERE name LIKE '%-bad'").await;
+
+    let rescued = claim(&queue, 10).await;
+    let names: Vec<_> = rescued.iter().map(|it| &*it.value.origin.id).collect();
+    assert_eq!(names, ["held-good"], "its lease had lapsed beside that of a bad one");
+    assert_eq!(queue.purge(queue.clock().now(), 10).await.unwrap(), 2, "a bad one goes with the others");
+    assert_eq!(queue.damaged(), [due(&queue, "held-bad", None).id()]);
+    let counts = queue.counts().await.unwrap().remove(0);
+    assert!(counts.is_balanced() && counts.purged == 2, "{counts:?}");
 }
 
 #[tokio::test]
