@@ -9,8 +9,8 @@
 //!    after [`CANARY_WAIT_MAX`], the job stops.
 //! 5. To redrive what failed is to redrive [dead letters](Execution::is_dead_letter): what an operator cancelled is redriven
 //!    only where that reason is asked for.
-//! 6. Its beginning and its end are in the audit log. Whatever an operation changes is judged by itself: what makes no sense
-//!    where an execution stands is skipped and counted.
+//! 6. Its beginning and its end are in the audit log, and so is each execution that it changed, with the number of the job.
+//!    Whatever an operation changes is judged by itself: what makes no sense where an execution stands is skipped and counted.
 //!
 //! How far it is, and whether somebody wants it to end, is [written](super::jobs) where all nodes find it. A job dies with its
 //! node: what it has done stays done, and it can be started again.
@@ -18,7 +18,7 @@
 use super::{
     Action, Operated,
     jobs::{self, ALIVE, Here, JobReport, JobState, KEPT_EVERY, Kept, Noted, Progress},
-    operate::{is_anybodys, makes_sense, operate},
+    operate::{By, is_anybodys, makes_sense, operate},
     words,
 };
 use crate::{
@@ -94,10 +94,21 @@ impl Runtime {
         options: BulkOptions,
         who: &str,
     ) -> Result<Option<Job>, StoreError> {
-        self.bulk_then(vec![filter], action, options, who, None).await
+        self.bulk_each(vec![filter], action, options, who).await
     }
 
-    /// The same for what matches one of these, one after the other; and when it is done, lets the queue go on.
+    /// The same for what matches one of these, one after the other.
+    pub async fn bulk_each(
+        &self,
+        filters: Vec<Filter>,
+        action: Action,
+        options: BulkOptions,
+        who: &str,
+    ) -> Result<Option<Job>, StoreError> {
+        self.bulk_then(filters, action, options, who, None).await
+    }
+
+    /// The same, and when it is done, lets the queue go on.
     pub(super) async fn bulk_then(
         &self,
         filters: Vec<Filter>,
@@ -327,7 +338,8 @@ impl Bulk {
     /// Operates on one. Whether it was changed.
     async fn act_on(&self, id: ExecutionId) -> Result<bool, StoreError> {
         self.tell.send_modify(|it| it.matched += 1);
-        let is_done = match operate(&self.engine, id, &self.action, None).await? {
+        let by = By { who: &self.who, job: Some(self.number) };
+        let is_done = match operate(&self.engine, id, &self.action, by).await? {
             Operated::Done(_) => true,
             Operated::NotFound | Operated::Refused(_) => false,
         };
