@@ -2,7 +2,10 @@
 
 mod nodes;
 
-use super::support::{Server, orders};
+use super::{
+    document,
+    support::{Server, orders},
+};
 use crate::support::{Upstream, semel};
 use http::Method;
 use semel_testkit::servers;
@@ -81,4 +84,14 @@ async fn what_a_backup_brought_back_is_delivered_again_if_somebody_says_so() {
     server.post("/v1/functions/orders/resume", "").await;
     let asked = function.heard(2).await;
     assert_eq!(asked[1].header("ce-id"), ["old"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_decided_about_the_past_is_answered_as_the_document_says() {
+    for (operation, wanted) in [("replayPast", "found"), ("skipPast", "number")] {
+        let (database, function) = (servers::postgres().await, Upstream::echo().await);
+        let server = restored(&database.url, &function).await;
+        let answered = document::done(&server, operation, "", "").await;
+        assert!(!answered[wanted].is_null(), "{answered}");
+    }
 }
