@@ -67,9 +67,20 @@ pub(crate) fn run(asked: &Asked) -> Result<(), Failure> {
         println!("\nEvery event took effect once.");
         return Ok(());
     }
+    Err(not_once(wrong, asked.seed))
+}
+
+/// What the demo promises is not so.
+fn not_once(wrong: Vec<String>, seed: u64) -> Failure {
     let failure = Failure::no("not every event took effect once");
     let failure = wrong.into_iter().fold(failure, Failure::cause);
-    Err(failure.hint(format!("`semel demo --seed {}` does the same again", asked.seed)))
+    failure.hint(format!("`semel demo --seed {seed}` does the same again"))
+}
+
+/// It takes longer than it may.
+fn not_done() -> Failure {
+    Failure::no(format!("it was not done in {} s", PATIENCE.as_secs()))
+        .hint("try fewer with `--deliveries` and `--events`")
 }
 
 fn policy() -> RetryPolicy {
@@ -156,8 +167,7 @@ impl Stage<'_> {
         self.show.progress(effects, events, &text);
         if Instant::now() > until {
             self.show.end();
-            return Err(Failure::no(format!("it was not done in {} s", PATIENCE.as_secs()))
-                .hint("try fewer with `--deliveries` and `--events`"));
+            return Err(not_done());
         }
         thread::sleep(LOOK);
         Ok(())
@@ -212,5 +222,30 @@ impl Stage<'_> {
             ));
         }
         wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use insta::assert_snapshot;
+
+    #[test]
+    fn a_demo_that_fails_says_what_is_wrong_and_how_to_see_it_again() {
+        let wrong = vec![
+            "there are 299 effects, and 300 were expected".to_owned(),
+            "2 calls came after one that had been answered".to_owned(),
+        ];
+        assert_snapshot!(format!("{}\n{}", not_once(wrong, 7), not_done()), @r"
+        error: not every event took effect once
+          there are 299 effects, and 300 were expected
+          2 calls came after one that had been answered
+
+        hint: `semel demo --seed 7` does the same again
+
+        error: it was not done in 180 s
+
+        hint: try fewer with `--deliveries` and `--events`
+        ");
     }
 }
