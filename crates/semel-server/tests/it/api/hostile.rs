@@ -201,13 +201,14 @@ async fn every_refusal_says_what_is_wanted_instead() {
         (&get, "/v1/executions?status=LOST", String::new()),
         (&get, "/v1/why", String::new()),
     ];
-    let mut told = String::new();
+    let mut told = Vec::new();
     for (method, path, body) in table {
         let got = server.ask_with(method, path, &[], &body).await;
         let problem: serde_json::Value = serde_json::from_slice(&got.body).unwrap();
         let path = path.replace(&execution, "/v1/executions/ID");
         let (status, detail) = (got.status.as_u16(), problem["detail"].as_str().unwrap());
-        told += &format!("{}\n    {status}: {detail}\n", format!("{method} {path} {body}").trim_end());
+        told.push(format!("{method} {path} {body}").trim_end().to_owned());
+        told.push(format!("    {status}: {detail}"));
     }
-    insta::assert_snapshot!(told.replace(&function.address.to_string(), "127.0.0.1:FUNCTION"));
+    insta::assert_snapshot!(told.join("\n").replace(&function.address.to_string(), "127.0.0.1:FUNCTION"));
 }
