@@ -31,6 +31,11 @@ impl Progress {
         Self { is_terminal: io::stderr().is_terminal(), began: Instant::now(), shown: None }
     }
 
+    /// Whether anybody sees it.
+    pub(crate) const fn is_shown(&self) -> bool {
+        self.is_terminal
+    }
+
     /// How long it has been.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()

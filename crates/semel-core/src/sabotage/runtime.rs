@@ -409,6 +409,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^api::hostile::other_sites/)",
     },
     Sabotage {
+        name: "api_guesses_by_connection",
+        breaks: "behind a proxy, who guesses tokens keeps nobody else out",
+        caught_by: "binary_id(semel-server) & test(/api::door::tests::behind_a_proxy/)",
+    },
+    Sabotage {
+        name: "api_edits_identity",
+        breaks: "an edited event is still the event that its execution is of",
+        caught_by: "binary_id(semel-server::it) & test(/^api::flows::what_names_an_event/)",
+    },
+    Sabotage {
         name: "api_guesses_free",
         breaks: "whoever guesses tokens has to wait",
         caught_by: "binary_id(semel-server::it) & test(/^api::door::whoever_is_not_known/)",
@@ -422,6 +432,11 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "api_refusals_unwritten",
         breaks: "who tried what a role does not include is in the audit log",
         caught_by: "binary_id(semel-server::it) & test(/^api::door::who_changed_what/)",
+    },
+    Sabotage {
+        name: "job_changes_unaudited",
+        breaks: "whatever a job changes is in the audit log by itself",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
     Sabotage {
         name: "abort_asks_the_own_node_only",

@@ -14,8 +14,8 @@
 //!    twice, and nothing of the functions that fail that way was in progress. What fails on its own node meanwhile is parked
 //!    [as it fails](super::stops). Where there is always something in progress, it
 //!    goes on for [`STOP_MAX`], which is longer than any attempt that ran when it began.
-//! 7. Its beginning and its end are in the audit log. Whatever an operation changes is judged by itself: what makes no sense
-//!    where an execution stands is skipped and counted.
+//! 7. Its beginning and its end are in the audit log, and so is each execution that it changed, with the number of the job.
+//!    Whatever an operation changes is judged by itself: what makes no sense where an execution stands is skipped and counted.
 //!
 //! How far it is, and whether somebody wants it to end, is [written](super::jobs) where all nodes find it. A job dies with its
 //! node: what it has done stays done, and it can be started again.
@@ -23,7 +23,7 @@
 use super::{
     Action, Operated,
     jobs::{self, ALIVE, Here, JobReport, JobState, KEPT_EVERY, Kept, Noted, Progress},
-    operate::{is_anybodys, makes_sense, operate},
+    operate::{By, is_anybodys, makes_sense, operate},
     stops::Stopping,
     words,
 };
@@ -116,10 +116,21 @@ impl Runtime {
         options: BulkOptions,
         who: &str,
     ) -> Result<Option<Job>, StoreError> {
-        self.bulk_then(vec![filter], action, options, who, Course::Once).await
+        self.bulk_each(vec![filter], action, options, who).await
     }
 
-    /// The same for what matches one of these, one after the other, and goes on as this says.
+    /// The same for what matches one of these, one after the other.
+    pub async fn bulk_each(
+        &self,
+        filters: Vec<Filter>,
+        action: Action,
+        options: BulkOptions,
+        who: &str,
+    ) -> Result<Option<Job>, StoreError> {
+        self.bulk_then(filters, action, options, who, Course::Once).await
+    }
+
+    /// The same, and goes on as this says.
     pub(super) async fn bulk_then(
         &self,
         filters: Vec<Filter>,
@@ -423,7 +434,8 @@ impl Bulk {
     /// Operates on one. Whether it was changed.
     async fn act_on(&self, id: ExecutionId) -> Result<bool, StoreError> {
         self.tell.send_modify(|it| it.matched += 1);
-        let is_done = match operate(&self.engine, id, &self.action, None).await? {
+        let by = By { who: &self.who, job: Some(self.number) };
+        let is_done = match operate(&self.engine, id, &self.action, by).await? {
             Operated::Done(_) => true,
             Operated::NotFound | Operated::Refused(_) => false,
         };

@@ -4,8 +4,10 @@
 //!    first, it is read again.
 //! 2. An attempt that runs when its execution is cancelled is superseded: whatever it finds out is not written.
 //! 3. A redriven execution is due at once.
+//! 4. Its audit entry is of the execution, whether it was changed by itself or by a job, which is then named. Of an event that
+//!    was edited it says what is different, and never the content.
 
-use super::Auditing;
+use super::{Auditing, words};
 use crate::engine::{Engine, Runtime};
 use semel_core::{
     call::Resolution,
@@ -73,12 +75,37 @@ pub enum Operated {
     Refused(Refused),
 }
 
+/// On whose behalf something is done to an execution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct By<'a> {
+    pub(super) who: &'a str,
+    /// As part of this job.
+    pub(super) job: Option<u64>,
+}
+
+impl By<'_> {
+    /// What is written with the change of this execution.
+    fn entries(self, engine: &Engine, before: &Execution, action: &Action) -> Vec<Execution> {
+        if self.job.is_some() && is_on("job_changes_unaudited") {
+            return Vec::new();
+        }
+        let edited = match action {
+            Action::Redrive(Some(event)) => Some(words::edited(before.event.as_deref(), event)),
+            Action::Redrive(None) | Action::Cancel | Action::Park | Action::Unpark | Action::Resolve(_) => {
+                None
+            }
+        };
+        let detail = edited.or_else(|| self.job.map(|it| format!("job {it}"))).unwrap_or_default();
+        let subject = before.id().to_string();
+        let entry = Auditing { who: self.who, what: action.as_str(), subject: &subject, detail: &detail };
+        vec![entry.execution(engine)]
+    }
+}
+
 impl Runtime {
     /// Does this to an execution.
     pub async fn operate(&self, id: ExecutionId, action: &Action, who: &str) -> Result<Operated, StoreError> {
-        let subject = id.to_string();
-        let auditing = Auditing { who, what: action.as_str(), subject: &subject, detail: "" };
-        operate(self.engine(), id, action, Some(&auditing)).await
+        operate(self.engine(), id, action, By { who, job: None }).await
     }
 }
 
@@ -86,7 +113,7 @@ pub(super) async fn operate(
     engine: &Engine,
     id: ExecutionId,
     action: &Action,
-    auditing: Option<&Auditing<'_>>,
+    by: By<'_>,
 ) -> Result<Operated, StoreError> {
     for _ in 0..TRIES_MAX {
         let now = engine.clock.now();
@@ -100,7 +127,7 @@ pub(super) async fn operate(
         if is_on("redrive_swallowed") && matches!(action, Action::Redrive(_)) {
             return Ok(Operated::Done(Box::new(found)));
         }
-        let causes = auditing.map(|it| it.execution(engine)).into_iter().collect();
+        let causes = by.entries(engine, &found.value, action);
         let change = Change { expected: found.fence, after: after.clone(), causes };
         if let [Written::Won(fence)] = engine.queue.write(&[change]).await?[..] {
             note(engine, &after);

@@ -5,7 +5,8 @@
 //! 2. A name of the file is the file's: nobody adds, changes or removes a function under it. If the file takes a name that was
 //!    added before, the file's function goes before.
 //! 3. What was added is written first, and acted on after. Other nodes look for it every [`POLL`].
-//! 4. One that no longer fits, because the guard or the file has changed, is left out, and the log says so.
+//! 4. The audit log says which settings a change was of, by name: values may be secrets.
+//! 5. One that no longer fits, because the guard or the file has changed, is left out, and the log says so.
 
 use crate::{
     config::{DeadLetterSettings, FunctionSettings, is_loop, posted},
@@ -16,7 +17,7 @@ use semel_core::store::{StoreError, StoreErrorKind};
 use semel_runtime::{Auditing, Function, Runtime, deliver::guard::Policy};
 use serde_json::{Map, Value};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -118,17 +119,18 @@ impl Book {
         written: Map<String, Value>,
         who: &str,
     ) -> Result<(), Unchanged> {
+        // Another node may have changed it, and this one has not heard of that yet.
+        let before = read(self.runtime.document(DOCUMENT).await?.as_deref())?;
         let detail = {
             let state = self.state();
             if state.is_files(name) {
                 return Err(Unchanged::TheFiles);
             }
-            let is_known = state.added.contains_key(name);
-            if state.added.len() >= ADDED_MAX && !is_known {
+            if before.len() >= ADDED_MAX && !before.contains_key(name) {
                 return Err(Unchanged::TooMany);
             }
             let new = state.check(name, &written)?;
-            format!("{}: {}", if is_known { "changed" } else { "added" }, new.url)
+            told(before.get(name), &written, &new.url.to_string())
         };
         let entry = Auditing { who, what: "put function", subject: name, detail: &detail };
         self.change(entry, |added| {
@@ -251,9 +253,35 @@ impl State {
     }
 }
 
+/// What is said of a function that was written: which settings are different from what was written before.
+fn told(before: Option<&Map<String, Value>>, written: &Map<String, Value>, target: &str) -> String {
+    let how = if before.is_some() { "changed" } else { "added" };
+    let nothing = Map::new();
+    let before = before.unwrap_or(&nothing);
+    let names: BTreeSet<_> = before.keys().chain(written.keys()).collect();
+    let names = names.into_iter().filter(|it| before.get(*it) != written.get(*it));
+    let names = names.map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!("{how}, {target}: {}", if names.is_empty() { "nothing is different" } else { &names })
+}
+
 fn read(content: Option<&[u8]>) -> Result<Added, StoreError> {
     let Some(content) = content.filter(|it| !it.is_empty()) else { return Ok(Added::new()) };
     serde_json::from_slice(content).map_err(|error| {
         StoreError::new(StoreErrorKind::Corrupt, "control", "read which functions were added").because(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_settings_of_a_function_were_changed_is_told_by_name() {
+        let map = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
+        let first = map(r#"{"url": "http://a/secret", "secret": "whsec_one", "retry": "gen2"}"#);
+        let second = map(r#"{"url": "http://a/secret", "secret": "whsec_two", "rate": "1/s"}"#);
+        assert_eq!(told(None, &first, "http://a:80"), "added, http://a:80: retry, secret, url");
+        assert_eq!(told(Some(&first), &second, "http://a:80"), "changed, http://a:80: rate, retry, secret");
+        assert_eq!(told(Some(&first), &first, "http://a:80"), "changed, http://a:80: nothing is different");
+    }
 }

@@ -8,13 +8,13 @@
 
 use super::{
     book::Book,
-    door::{Door, Who},
+    door::{Door, Who, guesser},
     problems::{self, Trouble, private},
     routes::routes,
     table::{Raw, Route, find},
 };
 use crate::{
-    config::{NoSecret, ServerSettings},
+    config::{Network, NoSecret, ServerSettings},
     exit::Failure,
     ingest::{BodyLimits, read_body},
     listen::{Arrived, Connection},
@@ -43,6 +43,8 @@ pub struct Desk {
     pub(super) foundation: Arc<Foundation>,
     pub(super) routes: Arc<[Route]>,
     door: RwLock<Arc<Door>>,
+    /// Who is believed to say whom it forwards for.
+    trusted: Vec<Network>,
     limits: BodyLimits,
     problems: ProblemBase,
 }
@@ -66,6 +68,7 @@ impl Clerk {
             foundation,
             routes: routes().into(),
             door: RwLock::new(Arc::new(Door::new(&settings.tokens, &settings.hosts)?)),
+            trusted: settings.trusted_proxies.clone(),
             limits: BodyLimits {
                 bytes_max: BODY_BYTES_MAX,
                 rate_min: settings.limits.body_rate_min,
@@ -141,7 +144,8 @@ impl Desk {
 
     fn admitted(&self, headers: &HeaderMap, uri: &Uri, connection: &Connection) -> Result<Who, Trouble> {
         let door = Arc::clone(&self.door.read().unwrap_or_else(PoisonError::into_inner));
-        Ok(door.admit(headers, uri, connection.peer().ip(), Instant::now())?)
+        let guesser = guesser(headers, connection.peer().ip(), &self.trusted);
+        Ok(door.admit(headers, uri, guesser, Instant::now())?)
     }
 
     /// Somebody tried what their role does not include. Looking is not written down.

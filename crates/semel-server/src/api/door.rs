@@ -7,7 +7,9 @@
 //!    Whatever is wrong with it, the answer is the same `401`. Tokens are kept as hashes and compared in constant time, each
 //!    of them, whichever is right.
 //! 4. An address that guesses [`GUESSES_MAX`] times within [`GUESSES_PER`] waits out that time, `429`, also if it then guesses
-//!    right.
+//!    right. Behind a proxy that is trusted, it is the address that this one says it forwards for: the last of
+//!    `X-Forwarded-For` that is no trusted proxy itself. Where it says none, guesses are not counted, because they would be
+//!    everybody's.
 //! 5. A token has [`TOKEN_BYTES_MIN`] bytes at least, wherever it was looked up.
 //! 6. Where no token is configured, everybody on this machine may do everything; the server does not start like that at any
 //!    other address.
@@ -15,7 +17,7 @@
 //! It does not know what is asked for: see [`super::table`].
 
 use super::{problems, views::Role};
-use crate::config::{NoSecret, TOKEN_BYTES_MIN, TokenSettings};
+use crate::config::{Network, NoSecret, TOKEN_BYTES_MIN, TokenSettings};
 use http::{
     HeaderMap, HeaderValue, Uri,
     header::{AUTHORIZATION, HOST, ORIGIN},
@@ -25,7 +27,7 @@ use semel_core::sabotage::is_on;
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -36,6 +38,7 @@ pub const GUESSES_MAX: u32 = 10;
 pub const GUESSES_PER: Duration = Duration::from_mins(1);
 /// Most addresses whose guesses are counted; beyond that the oldest is forgotten.
 pub const GUESSERS_MAX: usize = 4_096;
+const FORWARDED_FOR: &str = "x-forwarded-for";
 /// Who asks where nobody has to say who they are.
 pub(crate) const LOCAL: &str = "local";
 
@@ -77,12 +80,12 @@ impl Door {
         })
     }
 
-    /// Who sends this, if they may come in.
+    /// Who sends this, if they may come in; wrong tokens count for this address.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
         uri: &Uri,
-        peer: IpAddr,
+        guesser: Option<IpAddr>,
         now: Instant,
     ) -> Result<Who, Problem> {
         let host = host(headers, uri).ok_or(problems::MISDIRECTED)?;
@@ -96,13 +99,13 @@ impl Door {
             return Ok(Who { name: LOCAL.into(), role: Role::Admin });
         }
         let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
-        if guesses.are_too_many(peer, now) && !is_on("api_guesses_free") {
+        if guesser.is_some_and(|it| guesses.are_too_many(it, now)) && !is_on("api_guesses_free") {
             return Err(problems::TOO_MANY_GUESSES);
         }
         let found = bearer(headers).and_then(|it| self.known(it));
         found.ok_or_else(|| {
-            if headers.contains_key(AUTHORIZATION) {
-                guesses.add(peer, now);
+            if let Some(guesser) = guesser.filter(|_| headers.contains_key(AUTHORIZATION)) {
+                guesses.add(guesser, now);
             }
             problems::UNAUTHORIZED
         })
@@ -115,6 +118,25 @@ impl Door {
         let found: Vec<_> = self.tokens.iter().map(|it| (is_same(it), it)).collect();
         found.into_iter().find_map(|(is_same, it)| is_same.then(|| it.who.clone()))
     }
+}
+
+/// Whose guess this is; nobody's that could be told from others', if it comes through a proxy that does not say.
+pub(super) fn guesser(headers: &HeaderMap, peer: IpAddr, trusted: &[Network]) -> Option<IpAddr> {
+    let is_trusted = |it: IpAddr| trusted.iter().any(|network| network.contains(it));
+    if !is_trusted(peer) || is_on("api_guesses_by_connection") {
+        return Some(peer);
+    }
+    let values: Vec<_> = headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
+    // What came in is in front of what each proxy adds: only the end is to be believed.
+    let elements = values.iter().rev().flat_map(|it| it.rsplit(|byte| *byte == b','));
+    let addresses = elements.map(|it| address(it.trim_ascii()));
+    addresses.into_iter().find(|it| !it.is_some_and(is_trusted)).flatten()
+}
+
+/// An address, as proxies write it: with a port, some of them.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|it| it.ip()))
 }
 
 /// For which host a request is: the header, or what HTTP/2 has instead.
@@ -230,7 +252,7 @@ mod tests {
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     fn ask(door: &Door, all: &[(&'static str, &str)]) -> Result<String, u16> {
-        let asked = door.admit(&headers(all), &Uri::from_static("/v1/jobs"), PEER, Instant::now());
+        let asked = door.admit(&headers(all), &Uri::from_static("/v1/jobs"), Some(PEER), Instant::now());
         asked.map(|it| format!("{} {}", it.name, it.role.as_str())).map_err(|it| it.status().as_u16())
     }
 
@@ -311,7 +333,7 @@ mod tests {
         let (door, now) = (door(), Instant::now());
         let ask = |token: &str, peer: &str, now| {
             let headers = headers(&[("host", HERE), ("authorization", &format!("Bearer {token}"))]);
-            let asked = door.admit(&headers, &Uri::from_static("/v1"), peer.parse().unwrap(), now);
+            let asked = door.admit(&headers, &Uri::from_static("/v1"), Some(peer.parse().unwrap()), now);
             asked.map_or_else(|it| it.status().as_u16(), |_| 200)
         };
         for _ in 0..GUESSES_MAX {
@@ -321,6 +343,31 @@ mod tests {
         assert_eq!(ask("bob-0123456789abcdef", "::ffff:10.0.0.1", now), 429);
         assert_eq!(ask("bob-0123456789abcdef", "10.0.0.2", now), 200);
         assert_eq!(ask("bob-0123456789abcdef", "10.0.0.1", now + GUESSES_PER), 200);
+        let wrong = headers(&[("host", HERE), ("authorization", "Bearer wrong")]);
+        for _ in 0..=GUESSES_MAX {
+            let told = door.admit(&wrong, &Uri::from_static("/v1"), None, now);
+            assert_eq!(told.unwrap_err().status().as_u16(), 401, "nobody knows whose guess it is");
+        }
+    }
+
+    #[test]
+    fn behind_a_proxy_a_guess_is_that_of_whom_it_forwards_for() {
+        let trusted: Vec<_> = ["10.0.0.0/8", "fd00::/8"].map(|it| crate::config::network(it).unwrap()).into();
+        let check = |peer: &str, forwarded: &[&str], wanted: Option<&str>| {
+            let all: Vec<_> = forwarded.iter().map(|it| (FORWARDED_FOR, *it)).collect();
+            let found = guesser(&headers(&all), peer.parse().unwrap(), &trusted);
+            assert_eq!(found, wanted.map(|it| it.parse().unwrap()), "{peer} {forwarded:?}");
+        };
+        check("192.0.2.1", &[], Some("192.0.2.1"));
+        check("192.0.2.1", &["203.0.113.7"], Some("192.0.2.1"));
+        check("10.0.0.1", &["203.0.113.7"], Some("203.0.113.7"));
+        check("::ffff:10.0.0.1", &["198.51.100.9, 203.0.113.7"], Some("203.0.113.7"));
+        check("10.0.0.1", &["198.51.100.9", "203.0.113.7 , 10.1.2.3"], Some("203.0.113.7"));
+        check("fd00::1", &["203.0.113.7:50123"], Some("203.0.113.7"));
+        check("10.0.0.1", &["[2001:db8::7]:443"], Some("2001:db8::7"));
+        for nobody in [&[][..], &["unknown"], &["203.0.113.7, _hidden"], &["203.0.113.7,"], &["10.0.0.9"]] {
+            check("10.0.0.1", nobody, None);
+        }
     }
 
     #[test]

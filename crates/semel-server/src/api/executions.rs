@@ -8,16 +8,18 @@ use super::{
     table::Asked,
     views::{
         AttemptView, ExecutionView, ExecutionsQuery, ExecutionsView, FilterRequest, Found, Nothing,
-        RedriveRequest, ResolveRequest, Standing, StoryView, Why, WhyQuery, WhyView,
+        RedriveRequest, ResolveRequest, ResultView, Standing, StoryView, Why, WhyQuery, WhyView,
     },
 };
 use crate::hex;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use semel_core::{
     call::Resolution,
     execution::{Due, ErrorPrint, Execution, ExecutionId, Phase},
     key::Identity,
     queue::{CURSOR_BYTES_MAX, Cursor, Fenced, Filter, PAGE_MAX, Queue},
-    record::{Reason, Status},
+    record::{Body, Reason, Status},
+    sabotage::is_on,
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
 };
@@ -33,6 +35,8 @@ const FOUND_MAX: usize = 20;
 const DIGITS_MIN: usize = 8;
 /// Most executions that are looked at to find one by the beginning of its id.
 pub const SEARCHED_MAX: usize = 20_000;
+/// So much of a result is shown, in bytes.
+const RESULT_BYTES_SHOWN_MAX: usize = 16 * 1024;
 
 /// `GET /v1/executions`.
 pub(super) async fn list(
@@ -132,7 +136,11 @@ pub(super) async fn redrive(
         let text = serde_json::to_vec(&it).expect("what was JSON is JSON");
         read_structured(&text).map_err(|error| Trouble::invalid(format!("The event is none: {error}.")))
     });
-    let action = Action::Redrive(event.transpose()?.map(Box::new));
+    let event = event.transpose()?;
+    if let Some(event) = &event {
+        desk.check_edit(&asked.name, event).await?;
+    }
+    let action = Action::Redrive(event.map(Box::new));
     desk.operate(&asked.name, &action, &asked.who.name).await
 }
 
@@ -164,6 +172,21 @@ pub(super) async fn resolve(
 }
 
 impl Desk {
+    /// An edited event is still the event that the execution is of: what names it stays. Nobody else's name comes in that way,
+    /// and a sender that comes again is still told that its event was taken.
+    async fn check_edit(&self, id: &str, edited: &Event) -> Result<(), Trouble> {
+        let id = read_id(id).ok_or(problems::NOT_FOUND)?;
+        let found = self.runtime.queue().get(&[id]).await?.pop().flatten().ok_or(problems::NOT_FOUND)?;
+        let origin = &found.value.origin;
+        let names = [("id", edited.id() == &*origin.id), ("source", edited.source() == &*origin.source)];
+        match names.into_iter().find(|(_, is_same)| !is_same) {
+            Some((name, _)) if !is_on("api_edits_identity") => Err(Trouble::invalid(format!(
+                "The `{name}` of the edited event is another: it names the execution, and stays. Send a new event instead."
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     async fn operate(&self, id: &str, action: &Action, who: &str) -> Result<StoryView, Trouble> {
         let id = read_id(id).ok_or(problems::NOT_FOUND)?;
         match self.runtime.operate(id, action, who).await? {
@@ -191,6 +214,7 @@ impl Desk {
                 ..view(execution)
             },
             event: event.and_then(|it| serde_json::from_slice(&it.to_structured()).ok()),
+            result: result(now, &execution.phase),
             history: execution.history.iter().map(attempt).collect(),
             repeated_at: repeats.last_at.map(Moment),
             order: execution.order.as_ref().map(|it| it.key.to_string()),
@@ -214,6 +238,33 @@ impl Desk {
 /// Whether an execution is somebody's, and not of the runtime's own books, and still remembered.
 pub(super) fn is_anybodys(now: Timestamp, execution: &Execution) -> bool {
     !matches!(&*execution.function, "$control" | "$audit") && !execution.is_expired(now)
+}
+
+/// What the function answered, as long as that is kept.
+fn result(now: Timestamp, phase: &Phase) -> Option<ResultView> {
+    let Phase::Completed(body) = phase else { return None };
+    let none = ResultView { size: 0, text: None, base64: None, is_whole: false, until: None };
+    let (bytes, until) = match body {
+        Body::Kept { bytes, until } if *until > now => (bytes.as_slice(), *until),
+        Body::Kept { bytes, .. } => return Some(ResultView { size: bytes.len() as u64, ..none }),
+        Body::NotKept { size, .. } => return Some(ResultView { size: *size, ..none }),
+    };
+    let shown = &bytes[..bytes.len().min(RESULT_BYTES_SHOWN_MAX)];
+    // Only what was cut ends within a letter and is text nevertheless.
+    let (text, is_text) = match std::str::from_utf8(shown) {
+        Ok(text) => (text, true),
+        Err(error) => {
+            let text = std::str::from_utf8(&shown[..error.valid_up_to()]).unwrap_or_default();
+            (text, error.error_len().is_none() && shown.len() < bytes.len())
+        }
+    };
+    Some(ResultView {
+        size: bytes.len() as u64,
+        text: is_text.then(|| text.to_owned()),
+        base64: (!is_text).then(|| STANDARD.encode(shown)),
+        is_whole: shown.len() == bytes.len(),
+        until: Some(Moment(until)),
+    })
 }
 
 /// An execution, as people see it.
@@ -361,6 +412,34 @@ mod tests {
         assert_eq!(read_id(&id).unwrap().to_string(), id);
         assert!(read_id(&id[1..]).is_none() && is_start_of_id(&id[..8]));
         assert!(!is_start_of_id(&id[..7]) && !is_start_of_id("order-42"));
+    }
+
+    #[test]
+    fn a_result_is_shown_as_far_as_it_is_kept_and_no_further_than_a_limit() {
+        let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(2_000));
+        let kept = |bytes: &[u8]| Phase::Completed(Body::Kept { bytes: bytes.to_vec(), until });
+        let of = |bytes: &[u8]| result(now, &kept(bytes)).unwrap();
+        let short = of(b"\"done\"");
+        assert_eq!((short.size, short.text.as_deref(), short.is_whole), (6, Some("\"done\""), true));
+        assert_eq!(short.until, Some(Moment(until)));
+        let bytes = of(&[0xff, 0, 1]);
+        assert_eq!((bytes.text, bytes.base64.as_deref()), (None, Some("/wAB")));
+        assert_eq!(of("ü".as_bytes()).text.as_deref(), Some("ü"));
+        assert_eq!(of(&"ü".as_bytes()[..1]).text, None, "it ends within a letter by itself");
+        let long = of("ü".repeat(RESULT_BYTES_SHOWN_MAX).as_bytes());
+        let text = long.text.unwrap();
+        assert_eq!(
+            (text.len(), long.is_whole, long.size),
+            (RESULT_BYTES_SHOWN_MAX, false, 2 * text.len() as u64)
+        );
+        let odd = of(format!("x{}", "ü".repeat(RESULT_BYTES_SHOWN_MAX)).as_bytes());
+        assert_eq!(odd.text.unwrap().len(), RESULT_BYTES_SHOWN_MAX - 1, "no half of a letter is shown");
+        let later = result(until, &kept(b"done")).unwrap();
+        assert_eq!((later.size, later.text, later.until), (4, None, None));
+        let cause = semel_core::record::NotKept::TooLarge;
+        let noted = result(now, &Phase::Completed(Body::NotKept { cause, size: 70_000, digest: [0; 32] }));
+        assert_eq!(noted.map(|it| (it.size, it.text, it.until)), Some((70_000, None, None)));
+        assert_eq!(result(now, &Phase::Pending(Due::At(now))), None);
     }
 
     /// A queue with so many executions, and the first of them.

@@ -3,6 +3,7 @@
 use super::{
     book::Unchanged,
     desk::Desk,
+    function_shape::FunctionRequest,
     overview::ledger_of,
     problems::{self, Trouble},
     table::Asked,
@@ -11,7 +12,6 @@ use super::{
 use crate::config::duration_text;
 use semel_core::queue::Counts;
 use semel_runtime::{FunctionStatus, Rate};
-use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
 
 /// How long draining waits, if nobody said otherwise, and at most.
@@ -34,10 +34,10 @@ pub(super) async fn show(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Res
 /// `PUT /v1/functions/{name}`.
 pub(super) async fn put(
     desk: Arc<Desk>,
-    asked: Asked<Nothing, Map<String, Value>>,
+    asked: Asked<Nothing, FunctionRequest>,
 ) -> Result<FunctionView, Trouble> {
     let Asked { who, name, body, query } = asked;
-    desk.book.put(&name, body, &who.name).await?;
+    desk.book.put(&name, body.0, &who.name).await?;
     show(desk, Asked { who, name, query, body: Nothing {} }).await
 }
 
@@ -131,7 +131,9 @@ impl From<Unchanged> for Trouble {
             )),
             Unchanged::TooMany => Self::conflict("There are as many functions as there may be."),
             Unchanged::Wrong(mistakes) => {
-                Self::invalid(format!("The function is wrong: {}.", mistakes.join("; ")))
+                let all = mistakes.join("; ");
+                let end = if all.ends_with('?') { "" } else { "." };
+                Self::invalid(format!("The function is wrong: {all}{end}"))
             }
             Unchanged::Store(error) => error.into(),
         }

@@ -13,16 +13,33 @@ use semel_core::{
     execution::ErrorPrint,
     queue::{Filter, PAGE_MAX},
     record::Status,
+    time::Timestamp,
 };
 use semel_runtime::{Aborting, Action, BulkOptions, Decided, JobReport, JobState, Progress, Rate};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// `POST /v1/bulk`.
 pub(super) async fn bulk(desk: Arc<Desk>, asked: Asked<Nothing, BulkRequest>) -> Result<JobView, Trouble> {
     let (filter, action, options) = meant(asked.body)?;
     desk.knows(&filter).await?;
-    let job = desk.runtime.bulk(filter, action, options, &asked.who.name).await?.ok_or(problems::BUSY)?;
-    Ok(view(job.report()))
+    let clock = desk.runtime.queue().clock();
+    // What was accepted until now, by the clock that is furthest ahead, in this millisecond too.
+    let soon = clock.now() + clock.margin() + Duration::from_millis(1);
+    let filters = passes(filter, &action, options.dry_run, soon);
+    let job = desk.runtime.bulk_each(filters, action, options, &asked.who.name).await?;
+    Ok(view(job.ok_or(problems::BUSY)?.report()))
+}
+
+/// What is looked for, one after the other. Only what has not ended can be cancelled: that is in two statuses, and goes from one
+/// to the other while it is looked for, so that a second look is taken. What came after that was said is not meant.
+fn passes(filter: Filter, action: &Action, is_dry: bool, soon: Timestamp) -> Vec<Filter> {
+    if filter.status.is_some() || filter.reason.is_some() || !matches!(action, Action::Cancel) {
+        return vec![filter];
+    }
+    let before = filter.accepted_before.map_or(soon, |it| it.min(soon));
+    let in_status = |it| Filter { status: Some(it), accepted_before: Some(before), ..filter.clone() };
+    let both = [Status::Pending, Status::InProgress].map(in_status);
+    if is_dry { both.to_vec() } else { [both.clone(), both].concat() }
 }
 
 /// What a request means.
@@ -158,6 +175,25 @@ mod tests {
         assert_eq!(filter, Filter { status: Some(Status::Failed), ..Filter::default() });
         let (filter, ..) = request(r#"{"action": "cancel", "filter": {"function": "orders"}}"#).unwrap();
         assert_eq!((filter.function.as_deref(), filter.status), (Some("orders"), None));
+    }
+
+    /// Hundreds of thousands that took effect are not looked at one by one.
+    #[test]
+    fn only_what_has_not_ended_is_looked_for_to_be_cancelled() {
+        let soon = Timestamp::from_millis(5_000);
+        let looked_for = |filter: Filter, action: &Action, is_dry| {
+            let passes = passes(filter, action, is_dry, soon);
+            passes.iter().map(|it| (it.status, it.accepted_before)).collect::<Vec<_>>()
+        };
+        let both = [Status::Pending, Status::InProgress].map(|it| (Some(it), Some(soon)));
+        assert_eq!(looked_for(Filter::default(), &Action::Cancel, true), both);
+        assert_eq!(looked_for(Filter::default(), &Action::Cancel, false), [both, both].concat());
+        let early = Some(Timestamp::from_millis(7));
+        let filter = Filter { accepted_before: early, ..Filter::default() };
+        assert!(looked_for(filter, &Action::Cancel, true).iter().all(|it| it.1 == early));
+        let failed = Filter { status: Some(Status::Failed), ..Filter::default() };
+        assert_eq!(looked_for(failed.clone(), &Action::Cancel, false), [(Some(Status::Failed), None)]);
+        assert_eq!(looked_for(failed, &Action::Redrive(None), false), [(Some(Status::Failed), None)]);
     }
 
     #[test]

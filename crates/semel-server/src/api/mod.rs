@@ -13,6 +13,7 @@ mod book;
 mod desk;
 mod door;
 mod executions;
+mod function_shape;
 mod functions;
 pub(crate) mod fuzz;
 mod jobs;

@@ -2,26 +2,29 @@
 
 use super::{
     desk::Desk,
-    executions::{cursor_trouble, is_anybodys, page_size, read_cursor, view, write_cursor},
+    executions::{cursor_trouble, filter, is_anybodys, page_size, read_cursor, view, write_cursor},
     openapi,
     problems::Trouble,
     shape::Moment,
     table::Asked,
     views::{
-        AuditQuery, AuditView, AuditsView, ErrorView, ErrorsView, ExecutionView, LedgerLine, LedgerView,
-        LedgersView, Nothing, PurgeView, ServerView, Standing, StoreView,
+        AuditQuery, AuditView, AuditsView, ErrorView, ErrorsQuery, ErrorsView, ExecutionView, FilterRequest,
+        LedgerLine, LedgerView, LedgersView, Nothing, PurgeView, ServerView, Standing, StoreView,
     },
 };
 use crate::serve::{Ailments, Foundation};
 use semel_core::{
-    queue::{Counts, Filter, PAGE_MAX},
+    queue::{Counts, Filter, PAGE_MAX, Queue},
     record::{Reason, Status},
+    store::StoreError,
 };
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Most executions in each status that are looked at to group errors: the latest.
 pub const LOOKED_AT_MAX: u64 = 5_000;
+/// Most pages of each status that they are looked for on: of what a filter seldom matches, a page has few.
+const PAGES_MAX: u32 = 200;
 /// Most executions that one request purges.
 pub const PURGED_MAX: u64 = 100_000;
 
@@ -64,31 +67,53 @@ pub(super) fn ledger_of(counts: &Counts) -> LedgerView {
 }
 
 /// `GET /v1/errors`.
-pub(super) async fn errors(desk: Arc<Desk>, _: Asked<Nothing, Nothing>) -> Result<ErrorsView, Trouble> {
-    let queue = desk.runtime.queue();
+pub(super) async fn errors(
+    desk: Arc<Desk>,
+    asked: Asked<ErrorsQuery, Nothing>,
+) -> Result<ErrorsView, Trouble> {
+    let ErrorsQuery { function, reason, r#type, name, error, accepted_from, accepted_before, limit } =
+        asked.query;
+    let wanted =
+        FilterRequest { function, status: None, reason, r#type, name, error, accepted_from, accepted_before };
+    let wanted = filter(&wanted)?;
     let (mut groups, mut looked_at, mut is_whole) = (BTreeMap::new(), 0, true);
-    for status in [Status::Failed, Status::Pending] {
-        let filter = Filter { status: Some(status), ..Filter::default() };
-        let (mut from, mut seen) = (None, 0);
-        loop {
-            let page = queue.list(&filter, from.as_ref(), PAGE_MAX).await?;
-            let now = queue.clock().now();
-            let items: Vec<_> = page.items.iter().filter(|it| is_anybodys(now, &it.value)).collect();
-            seen += items.len() as u64;
-            for it in items {
-                count(&mut groups, view(&it.value));
-            }
-            from = page.next;
-            if from.is_none() || seen >= LOOKED_AT_MAX {
-                break;
-            }
-        }
-        is_whole &= from.is_none();
+    // What waits has failed for no reason yet.
+    let statuses: &[_] =
+        if reason.is_some() { &[Status::Failed] } else { &[Status::Failed, Status::Pending] };
+    for status in statuses {
+        let filter = Filter { status: Some(*status), ..wanted.clone() };
+        let (seen, is_all) = group(&**desk.runtime.queue(), &filter, &mut groups).await?;
+        is_whole &= is_all;
         looked_at += seen;
     }
     let mut errors: Vec<ErrorView> = groups.into_values().collect();
     errors.sort_by(|a, b| (b.dead + b.waiting, &a.print).cmp(&(a.dead + a.waiting, &b.print)));
-    Ok(ErrorsView { errors, looked_at, is_whole })
+    let most = limit.unwrap_or(PAGE_MAX).clamp(1, PAGE_MAX) as usize;
+    let has_more = errors.len() > most;
+    errors.truncate(most);
+    Ok(ErrorsView { errors, has_more, looked_at, is_whole })
+}
+
+/// Groups the latest that match. How many those were, and whether they were all.
+async fn group(
+    queue: &dyn Queue,
+    filter: &Filter,
+    groups: &mut BTreeMap<String, ErrorView>,
+) -> Result<(u64, bool), StoreError> {
+    let (mut from, mut seen) = (None, 0);
+    for _ in 0..PAGES_MAX {
+        let page = queue.list(filter, from.as_ref(), PAGE_MAX).await?;
+        let now = queue.clock().now();
+        for it in page.items.iter().filter(|it| is_anybodys(now, &it.value)) {
+            seen += 1;
+            count(groups, view(&it.value));
+        }
+        from = page.next;
+        if from.is_none() || seen >= LOOKED_AT_MAX {
+            break;
+        }
+    }
+    Ok((seen, from.is_none()))
 }
 
 /// Adds an execution to the group of its error. What somebody cancelled is not wrong any more.

@@ -307,12 +307,28 @@ shapes! {
         error: Option<String>,
     }
 
+    /// What a function answered when it took an event.
+    struct ResultView {
+        /// How long the answer's body was, in bytes.
+        size: u64,
+        /// The body, or its first 16 KiB, if it is text.
+        text: Option<String>,
+        /// The same of a body that is no text.
+        base64: Option<String>,
+        /// Whether that is all of it.
+        is_whole: bool,
+        /// Until when it is kept; `null` if it is not: it was larger than 64 KiB, or an operator said that the effect happened.
+        until: Option<Moment>,
+    }
+
     /// Everything about an execution.
     struct StoryView {
         /// The execution.
         execution: ExecutionView,
         /// The event, as structured CloudEvents has it, unless it is no longer kept.
         event: Option<Map<String, Value>>,
+        /// What the function answered, if it took effect. A body is kept for a day, and no longer than the execution.
+        result: Option<ResultView>,
         /// The latest attempts that are over, the oldest first.
         history: Vec<AttemptView>,
         /// When the event last came again.
@@ -347,7 +363,8 @@ shapes! {
 
     /// How to redrive.
     strict struct RedriveRequest {
-        /// With this event instead of its own, as structured CloudEvents has it.
+        /// With this event instead of its own, as structured CloudEvents has it. Its `id` and `source` name the execution, and stay;
+        /// everything else may be another. The execution stays under its key, and is listed under the type that it came with.
         event: Option<Map<String, Value>>,
     }
 
@@ -417,11 +434,33 @@ shapes! {
         last_at: Moment,
     }
 
+    /// Which executions to group by what went wrong; what is left out does not matter.
+    strict struct ErrorsQuery {
+        /// Of this function.
+        function: Option<String>,
+        /// Failed for this reason.
+        reason: Option<Why>,
+        /// Whose event has this type.
+        r#type: Option<String>,
+        /// Whose event has this id, or whose key is this.
+        name: Option<String>,
+        /// Whose last error has this print.
+        error: Option<String>,
+        /// Accepted at this moment or later.
+        accepted_from: Option<Moment>,
+        /// Accepted before this moment.
+        accepted_before: Option<Moment>,
+        /// Most errors of the answer; 500 unless this is said, and at most.
+        limit: Option<u32>,
+    }
+
     /// What is wrong, the most frequent first.
     struct ErrorsView {
         /// By print.
         errors: Vec<ErrorView>,
-        /// How many executions were looked at, the latest first.
+        /// Whether there are more than were asked for.
+        has_more: bool,
+        /// How many executions were looked at: of those that failed and of those that wait, the latest 5,000 each that match.
         looked_at: u64,
         /// Whether that were all.
         is_whole: bool,

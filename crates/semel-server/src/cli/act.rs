@@ -3,7 +3,7 @@
 //! 1. One is named by its event's id, by a key, or by the beginning of its id. If several are called so, nothing is done, and they
 //!    are listed.
 //! 2. Many are named by options, or by `--all`. They are changed in the background of the server; a terminal shows how far that
-//!    is until it is over.
+//!    is until it is over. For that they are counted first, which nobody else waits for.
 //! 3. `--dry-run` only counts.
 
 use super::{
@@ -18,7 +18,7 @@ use crate::{
         views::{JobView, Stage, StoryView, Verb, WhyView},
     },
     exit::Failure,
-    progress::{Progress, per_second},
+    progress::{Progress, bar, per_second},
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_m
 #[derive(Args, Debug)]
 pub(super) struct Typed {
     /// An event's id, a key, or an execution's id
-    #[arg(value_name = "WHAT", conflicts_with_all = ["function", "reason", "type", "error", "from", "before", "all", "dry_run", "rate"])]
+    #[arg(value_name = "WHAT", conflicts_with_all = ["function", "reason", "type", "name", "error", "from", "before", "all", "dry_run", "rate"])]
     what: Option<String>,
 
     #[command(flatten)]
@@ -134,8 +134,21 @@ fn act(typed: &Typed, verb: Verb, body: Option<&Value>, canary: Option<u32>) -> 
     if let Some(canary) = canary {
         body["canary"] = canary.into();
     }
+    let total = if typed.dry_run { None } else { counted(&client, &body) };
     let begun: JobView = client.read(client.post("/v1/bulk", Some(&body))?)?;
-    follow(&client, begun, verb.as_str(), typed.dry_run)
+    follow(&client, begun, &Following { verb: verb.as_str(), is_dry: typed.dry_run, total })
+}
+
+/// How many there are, if anybody looks on. What goes wrong with that goes wrong again, and is told then.
+fn counted(client: &Client, body: &Value) -> Option<u64> {
+    if !Progress::new().is_shown() {
+        return None;
+    }
+    let mut body = body.clone();
+    body["dry_run"] = true.into();
+    let begun: JobView = client.read(client.post("/v1/bulk", Some(&body)).ok()?).ok()?;
+    let counted = watch(client, begun, |job, _| format!("{} counted", grouped(job.matched))).ok()?;
+    (counted.state == Stage::Finished).then_some(counted.matched)
 }
 
 /// Does something to the one execution that is called this.
@@ -172,28 +185,48 @@ fn which_of(what: &str, several: &[StoryView], verb: Verb) -> Failure {
     failure.hint(format!("name one by its id: `semel {} ID`", verb.as_str()))
 }
 
-/// How far a job is, in a line.
-fn under_way(job: &JobView, took: Duration) -> String {
-    let (done, rate) = (grouped(job.done), grouped(per_second(job.matched, took)));
+/// How far a job is, in a line: of so many, if that is known.
+fn under_way(job: &JobView, total: Option<u64>, took: Duration) -> String {
+    let (matched, abort) = (grouped(job.matched), format!("`semel abort {}` stops it", job.number));
     let canary = if job.state == Stage::Canary { ", waiting for the canary" } else { "" };
-    format!(
-        "{} looked at, {done} done, {rate}/s{canary}; `semel abort {}` stops it",
-        grouped(job.matched),
-        job.number
-    )
+    if let Some(total) = total {
+        return format!("{}  {matched} of {}{canary}; {abort}", bar(job.matched, total), grouped(total));
+    }
+    let (done, rate) = (grouped(job.done), grouped(per_second(job.matched, took)));
+    format!("{matched} looked at, {done} done, {rate}/s{canary}; {abort}")
 }
 
-/// Tells how far a job is until it is over.
-pub(super) fn follow(client: &Client, begun: JobView, verb: &str, is_dry: bool) -> Result<(), Failure> {
+/// Shows how far a job is until it is over.
+fn watch(
+    client: &Client,
+    begun: JobView,
+    told: impl Fn(&JobView, Duration) -> String,
+) -> Result<JobView, Failure> {
     let path = format!("/v1/jobs/{}", begun.number);
     let (mut job, mut wait, mut progress) = (begun, LOOKS.0, Progress::new());
     while matches!(job.state, Stage::Running | Stage::Canary) {
         thread::sleep(wait);
         wait = (wait * 2).min(LOOKS.1);
         job = client.read(client.get(&path)?)?;
-        progress.show(|took| under_way(&job, took));
+        progress.show(|took| told(&job, took));
     }
-    drop(progress);
+    Ok(job)
+}
+
+/// What is known of a job whose end is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Following<'a> {
+    pub(super) verb: &'a str,
+    /// Whether it only counts.
+    pub(super) is_dry: bool,
+    /// How many there are, if they were counted.
+    pub(super) total: Option<u64>,
+}
+
+/// Tells how far a job is until it is over.
+pub(super) fn follow(client: &Client, begun: JobView, following: &Following<'_>) -> Result<(), Failure> {
+    let Following { verb, is_dry, total } = *following;
+    let job = watch(client, begun, |job, took| under_way(job, total, took))?;
     let summary = if is_dry {
         let matched = count(job.matched.saturating_sub(job.skipped), "execution", "executions");
         format!("{verb}: {matched} would be tried, and nothing was changed\n")
@@ -202,6 +235,11 @@ pub(super) fn follow(client: &Client, begun: JobView, verb: &str, is_dry: bool) 
     };
     let answer = serde_json::to_value(&job).expect("shapes are JSON");
     client.show(answer, |_: &JobView| summary)?;
+    ended(&job)
+}
+
+/// How a job ended, if not well.
+fn ended(job: &JobView) -> Result<(), Failure> {
     match job.state {
         Stage::Running | Stage::Canary | Stage::Finished => Ok(()),
         Stage::Aborted => Err(Failure::no("somebody aborted the job")
@@ -211,7 +249,8 @@ pub(super) fn follow(client: &Client, begun: JobView, verb: &str, is_dry: bool) 
         Stage::CanaryFailed => Err(Failure::no("the canary failed again, and the rest was left as it is")
             .hint("`semel dead --errors` shows what is wrong")),
         Stage::Failed => Err(Failure::unavailable("the queue could not tell what happened")
-            .cause(job.error.unwrap_or_default())),
+            .cause(job.error.clone().unwrap_or_default())
+            .hint("what it has done stays done; say it again for the rest")),
     }
 }
 
@@ -233,4 +272,74 @@ pub(super) fn abort(typed: &Abort) -> Result<(), Failure> {
     let answer = client.post_to(&format!("/v1/jobs/{}/abort", typed.job), None, missing)?;
     client
         .show(answer, |it: &JobView| format!("job {} is told to stop; {} done so far\n", it.number, it.done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::shape::Moment;
+    use insta::assert_snapshot;
+    use semel_core::time::Timestamp;
+
+    fn job(state: Stage, matched: u64) -> JobView {
+        let error = (state == Stage::Failed).then(|| "memory queue: write".to_owned());
+        let (action, who) = ("redrive".to_owned(), "ada".to_owned());
+        let began_at = Moment(Timestamp::from_millis(0));
+        JobView { number: 7, action, who, began_at, state, matched, done: matched / 2, skipped: 0, error }
+    }
+
+    #[test]
+    fn how_far_a_job_is_has_an_end_where_that_is_known() {
+        let took = Duration::from_secs(2);
+        let lines = [
+            under_way(&job(Stage::Running, 1_500), None, took),
+            under_way(&job(Stage::Running, 1_500), Some(6_000), took),
+            under_way(&job(Stage::Canary, 5), Some(6_000), took),
+            under_way(&job(Stage::Running, 6_000), Some(6_000), took),
+            under_way(&job(Stage::Running, 6_100), Some(6_000), took),
+            under_way(&job(Stage::Running, 0), Some(0), took),
+        ];
+        assert_snapshot!(lines.join("\n"), @r"
+        1,500 looked at, 750 done, 750/s; `semel abort 7` stops it
+        [######------------------]  25 %  1,500 of 6,000; `semel abort 7` stops it
+        [------------------------]   0 %  5 of 6,000, waiting for the canary; `semel abort 7` stops it
+        [########################] 100 %  6,000 of 6,000; `semel abort 7` stops it
+        [########################] 100 %  6,100 of 6,000; `semel abort 7` stops it
+        [########################] 100 %  0 of 0; `semel abort 7` stops it
+        ");
+    }
+
+    /// Each with the exit code that a script branches on.
+    #[test]
+    fn every_end_of_a_job_is_told() {
+        let told = Stage::WORDS.iter().map(|word| {
+            let state = Stage::parse(word).unwrap();
+            match ended(&job(state, 10)) {
+                Ok(()) => format!("{word}: exit code 0\n"),
+                Err(failure) => format!("{word}: exit code {}\n{failure}", failure.code() as u8),
+            }
+        });
+        assert_snapshot!(told.collect::<String>(), @r"
+        running: exit code 0
+        canary: exit code 0
+        finished: exit code 0
+        aborted: exit code 1
+        error: somebody aborted the job
+
+        hint: what it has done stays done; `semel audit` says who
+        interrupted: exit code 69
+        error: the node that ran the job stopped
+
+        hint: what it has done stays done; say it again for the rest
+        canary_failed: exit code 1
+        error: the canary failed again, and the rest was left as it is
+
+        hint: `semel dead --errors` shows what is wrong
+        failed: exit code 69
+        error: the queue could not tell what happened
+          memory queue: write
+
+        hint: what it has done stays done; say it again for the rest
+        ");
+    }
 }

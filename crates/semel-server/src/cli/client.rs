@@ -151,9 +151,7 @@ impl Client {
             Ok((status, body.to_bytes()))
         };
         let in_time = async { tokio::time::timeout(ANSWER_MAX, asking).await };
-        self.runtime
-            .block_on(in_time)
-            .unwrap_or_else(|_| Err(self.absent().cause("it does not answer in time")))
+        self.runtime.block_on(in_time).unwrap_or_else(|_| Err(self.late()))
     }
 
     /// What a refusal means for whoever typed.
@@ -176,6 +174,10 @@ impl Client {
     fn absent(&self) -> Failure {
         Failure::unavailable(format!("the server `{}` does not answer", self.base))
             .hint("start it: `semel serve`; or say where it is: `--server URL`, or SEMEL_SERVER")
+    }
+
+    fn late(&self) -> Failure {
+        self.absent().cause("it does not answer in time")
     }
 
     fn strange(&self, status: StatusCode) -> Failure {
@@ -255,6 +257,18 @@ pub(super) fn say(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_says_nothing_is_told() {
+        let typed = Server { server: Some("http://127.0.0.1:1/".to_owned()), token: None, json: false };
+        let client = Client::new(&typed).unwrap();
+        insta::assert_snapshot!(client.late().to_string(), @r"
+        error: the server `http://127.0.0.1:1` does not answer
+          it does not answer in time
+
+        hint: start it: `semel serve`; or say where it is: `--server URL`, or SEMEL_SERVER
+        ");
+    }
 
     #[test]
     fn any_title_can_be_told() {

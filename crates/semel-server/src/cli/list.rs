@@ -10,7 +10,7 @@ use crate::{
         table::encoded,
         views::{
             AuditsView, DefinedBy, ErrorsView, ExecutionView, ExecutionsView, FunctionView, FunctionsView,
-            JobsView, Standing, Why,
+            JobsView, Standing, Why, WhyView,
         },
     },
     exit::Failure,
@@ -38,6 +38,10 @@ pub(super) struct Which {
     /// Whose event has this type
     #[arg(long, value_name = "TYPE")]
     pub(super) r#type: Option<String>,
+
+    /// Whose event has this id, or whose key is this
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
 
     /// Whose last error has this print: `semel dead --errors` shows them
     #[arg(long, value_name = "PRINT")]
@@ -70,6 +74,7 @@ impl Which {
             ("function", &self.function),
             ("reason", &self.reason),
             ("type", &self.r#type),
+            ("name", &self.name),
             ("error", &self.error),
             ("accepted_from", &self.from),
             ("accepted_before", &self.before),
@@ -126,7 +131,7 @@ pub(super) fn executions(typed: &Executions) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     let mut pairs = typed.which.pairs();
     pairs.extend(typed.status.as_deref().map(|it| ("status", it)));
-    let answer = pages(&client, &path(&pairs), "executions", typed.limit)?;
+    let answer = pages(&client, &path("/v1/executions", &pairs), "executions", typed.limit)?;
     client.show(answer, |view: &ExecutionsView| {
         let mut table = Table::new(&[
             "ACCEPTED",
@@ -158,12 +163,12 @@ pub(super) fn executions(typed: &Executions) -> Result<(), Failure> {
 pub(super) fn dead(typed: &Dead) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     if typed.errors {
-        return errors(&client);
+        return errors(&client, typed);
     }
     let mut pairs = typed.which.pairs();
     // Whoever names a reason wants what failed for it, also what is no dead letter.
     pairs.push(if typed.which.reason.is_none() { ("dead", "true") } else { ("status", "FAILED") });
-    let answer = pages(&client, &path(&pairs), "executions", typed.limit)?;
+    let answer = pages(&client, &path("/v1/executions", &pairs), "executions", typed.limit)?;
     client.show(answer, |view: &ExecutionsView| {
         let mut table =
             Table::new(&["FAILED", "EVENT", "FUNCTION", "REASON", "ATTEMPTS", "EXECUTION", "ERROR"]);
@@ -182,8 +187,10 @@ pub(super) fn dead(typed: &Dead) -> Result<(), Failure> {
     })
 }
 
-fn errors(client: &Client) -> Result<(), Failure> {
-    let answer = client.get("/v1/errors")?;
+fn errors(client: &Client, typed: &Dead) -> Result<(), Failure> {
+    // The server's groups are as many as a page has, and no more.
+    let limit = typed.limit.min(PAGE_MAX);
+    let answer = client.get(&format!("{}limit={limit}", path("/v1/errors", &typed.which.pairs())))?;
     client.show(answer, |view: &ErrorsView| {
         let mut table = Table::new(&["PRINT", "DEAD", "WAITING", "LAST", "FUNCTIONS", "FOR EXAMPLE"]);
         for it in &view.errors {
@@ -197,13 +204,15 @@ fn errors(client: &Client) -> Result<(), Failure> {
             ]);
         }
         if !view.is_whole {
-            say(&format!(
-                "only the latest {} were looked at",
-                count(view.looked_at, "execution", "executions")
-            ));
+            say(&partial(view.looked_at));
         }
-        told(&table, "errors", false)
+        told(&table, "errors", view.has_more)
     })
+}
+
+/// Not all executions were looked at.
+fn partial(looked_at: u64) -> String {
+    format!("only the latest were looked at: {}", count(looked_at, "execution", "executions"))
 }
 
 /// Lists functions.
@@ -259,7 +268,7 @@ pub(super) fn jobs(typed: &Only) -> Result<(), Failure> {
 /// What was typed after `semel audit`.
 #[derive(Args, Debug)]
 pub(super) struct Audit {
-    /// Of this function, or this execution
+    /// Of this function, or of this execution: its id, or the first eight or more digits of it
     #[arg(value_name = "SUBJECT")]
     subject: Option<String>,
 
@@ -274,7 +283,8 @@ pub(super) struct Audit {
 /// Lists who changed what.
 pub(super) fn audit(typed: &Audit) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
-    let subject = typed.subject.as_deref().map(|it| format!("subject={}&", encoded(it))).unwrap_or_default();
+    let subject = typed.subject.as_deref().map(|it| whole_id(&client, it)).transpose()?;
+    let subject = subject.map(|it| format!("subject={}&", encoded(&it))).unwrap_or_default();
     let answer = pages(&client, &format!("/v1/audit?{subject}"), "entries", typed.limit)?;
     client.show(answer, |view: &AuditsView| {
         let mut table = Table::new(&["WHEN", "WHO", "WHAT", "OF", "DETAIL"]);
@@ -287,8 +297,20 @@ pub(super) fn audit(typed: &Audit) -> Result<(), Failure> {
     })
 }
 
-fn path(pairs: &[(&str, &str)]) -> String {
-    let mut path = "/v1/executions?".to_owned();
+/// The id that begins like this, as lists show it; what is no such beginning stays as it is.
+fn whole_id(client: &Client, text: &str) -> Result<String, Failure> {
+    let is_digit = |it: u8| matches!(it, b'0'..=b'9' | b'a'..=b'f');
+    if (8..64).contains(&text.len()) && text.bytes().all(is_digit) {
+        let found: WhyView = client.read(client.get(&format!("/v1/why?q={}", encoded(text)))?)?;
+        if let [one] = &found.found[..] {
+            return Ok(one.execution.id.clone());
+        }
+    }
+    Ok(text.to_owned())
+}
+
+fn path(list: &str, pairs: &[(&str, &str)]) -> String {
+    let mut path = format!("{list}?");
     for (name, value) in pairs {
         path.extend([name, "=", &encoded(value), "&"]);
     }
@@ -323,6 +345,9 @@ fn short(it: &ExecutionView) -> String {
     it.id.get(..12).unwrap_or(&it.id).to_owned()
 }
 
+/// The list ends before what there is does.
+const MORE: &str = "there are more: `--limit COUNT` shows them";
+
 /// A table, or that there is nothing to put into it.
 fn told(table: &Table, what: &str, has_more: bool) -> String {
     if table.is_empty() {
@@ -330,7 +355,21 @@ fn told(table: &Table, what: &str, has_more: bool) -> String {
         return String::new();
     }
     if has_more {
-        say("there are more: `--limit COUNT` shows them");
+        say(MORE);
     }
     table.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_not_all_says_so() {
+        insta::assert_snapshot!([partial(10_000).as_str(), partial(1).as_str(), MORE].join("\n"), @r"
+        only the latest were looked at: 10000 executions
+        only the latest were looked at: 1 execution
+        there are more: `--limit COUNT` shows them
+        ");
+    }
 }

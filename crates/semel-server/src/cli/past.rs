@@ -1,7 +1,7 @@
 //! `semel past`: what becomes of what a store has that forgot something.
 
 use super::{
-    act::follow,
+    act::{Following, follow},
     client::{Client, Server},
     text::clean,
 };
@@ -45,7 +45,7 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
         }),
         Choice::Skip => {
             let begun: JobView = client.read(client.post("/v1/past/skip", None)?)?;
-            follow(&client, begun, Verb::Cancel.as_str(), false)
+            follow(&client, begun, &Following { verb: Verb::Cancel.as_str(), is_dry: false, total: None })
         }
     }
 }

@@ -1,13 +1,18 @@
 //! `semel send`: gives an event to a server.
 //!
 //! 1. A file that is a CloudEvent (it has a `specversion`) is sent as it is; options change what it says. Everything else is data.
-//! 2. An event without an id gets a new one, which is printed. All deliveries of one command are the same event.
+//! 2. How many deliveries are made is shown on a terminal, until all of them are.
+//! 3. An event without an id gets a new one, which is printed. All deliveries of one command are the same event.
 
 use super::{
     client::{Client, Server},
-    text::{Table, clean},
+    text::{Table, clean, grouped},
 };
-use crate::{exit::Failure, hex};
+use crate::{
+    exit::Failure,
+    hex,
+    progress::{Progress, bar, per_second},
+};
 use bytes::Bytes;
 use clap::Args;
 use http::Method;
@@ -15,7 +20,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::{
     io::Read as _,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Most deliveries of one command.
@@ -71,8 +76,9 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
     let event = event(typed, &read(typed)?)?;
     let client = Client::new(&typed.server)?;
     let body = Bytes::from(Value::Object(event.clone()).to_string());
-    let mut answers = Vec::new();
-    for _ in 0..typed.times {
+    let (mut answers, mut progress) = (Vec::new(), Progress::new());
+    for sent in 0..typed.times {
+        progress.show(|took| under_way(sent, typed.times, took));
         let sent = ("application/cloudevents+json", body.clone());
         let (status, answer) = client.ask(Method::POST, "/events", Some(sent), &[])?;
         if !status.is_success() {
@@ -80,7 +86,15 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
         }
         answers.push(serde_json::from_slice(&answer).unwrap_or(Value::Null));
     }
+    drop(progress);
     client.show(Value::Array(answers), |answers: &Vec<Value>| told(answers, &event))
+}
+
+/// How many deliveries are made, in a line.
+fn under_way(sent: u32, times: u32, took: Duration) -> String {
+    let (sent, times) = (u64::from(sent), u64::from(times));
+    let rate = grouped(per_second(sent, took));
+    format!("{}  {} of {} delivered, {rate}/s", bar(sent, times), grouped(sent), grouped(times))
 }
 
 fn told(answers: &[Value], event: &Map<String, Value>) -> String {
@@ -205,6 +219,14 @@ mod tests {
         let whole = r#"{"specversion": "1.0", "id": "a", "source": "/shop", "type": "t", "data": 1}"#;
         assert_eq!(meant(&[], whole).unwrap(), serde_json::from_str::<Value>(whole).unwrap());
         assert_eq!(meant(&["--id", "b"], whole).unwrap()["id"], "b");
+    }
+
+    #[test]
+    fn how_many_deliveries_are_made_is_shown() {
+        assert_eq!(
+            under_way(2_500, 10_000, Duration::from_secs(5)),
+            "[######------------------]  25 %  2,500 of 10,000 delivered, 500/s"
+        );
     }
 
     #[test]

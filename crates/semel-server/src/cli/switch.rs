@@ -8,7 +8,7 @@ use super::{
 use crate::{
     api::views::{FunctionView, PurgeView, SwitchView},
     exit::Failure,
-    progress::{Progress, per_second},
+    progress::{Progress, bar, per_second},
 };
 use clap::Args;
 use serde_json::json;
@@ -67,7 +67,7 @@ fn switch(typed: &Typed, verb: &str, so: &str) -> Result<(), Failure> {
 pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     let path = format!("/v1/functions/{}/drain", named(&typed.function)?);
-    let (mut progress, mut left, mut is_changed) = (Progress::new(), typed.within, false);
+    let (mut progress, mut left, mut is_changed, mut most) = (Progress::new(), typed.within, false, 0);
     // In short steps, to tell how far it is. What others know by now they still know at the next.
     let switched = loop {
         let step = left.min(STEP_SECS);
@@ -81,7 +81,8 @@ pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
         }
         let running = client.get(&format!("/v1/functions/{}", typed.function))?;
         let running: FunctionView = client.read(running)?;
-        progress.show(|took| waiting(&running, took));
+        most = most.max(running.ledger.in_progress);
+        progress.show(|took| waiting(running.ledger.in_progress, most, took));
     };
     drop(progress);
     let answer = serde_json::to_value(&switched).expect("shapes are JSON");
@@ -96,13 +97,14 @@ pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
     .hint("wait longer: `--within SECONDS`; `semel functions` shows how many"))
 }
 
-/// What draining waits for, in a line.
-fn waiting(function: &FunctionView, took: Duration) -> String {
+/// What draining waits for, in a line: so many still run, and so many did.
+fn waiting(running: u64, most: u64, took: Duration) -> String {
     let seconds = took.as_secs();
-    match function.ledger.in_progress {
-        0 => format!("waiting until every node knows that it is paused, {seconds} s"),
-        running => format!("waiting for {}, {seconds} s", count(running, "execution", "executions")),
+    if running == 0 {
+        return format!("waiting until every node knows that it is paused, {seconds} s");
     }
+    let bar = bar(most.saturating_sub(running), most);
+    format!("{bar}  waiting for {}, {seconds} s", count(running, "execution", "executions"))
 }
 
 fn missing(function: &str) -> Failure {
@@ -135,5 +137,18 @@ pub(super) fn purge(typed: &Only) -> Result<(), Failure> {
             });
         }
         progress.show(|took| format!("{} purged, {}/s", grouped(all), grouped(per_second(all, took))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_draining_waits_for_is_shown() {
+        let waiting = |running, most| waiting(running, most, Duration::from_secs(4));
+        assert_eq!(waiting(6, 8), "[######------------------]  25 %  waiting for 6 executions, 4 s");
+        assert_eq!(waiting(1, 8), "[#####################---]  87 %  waiting for 1 execution, 4 s");
+        assert_eq!(waiting(0, 8), "waiting until every node knows that it is paused, 4 s");
     }
 }

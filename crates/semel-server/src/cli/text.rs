@@ -68,7 +68,8 @@ pub(super) fn clean(text: &str) -> String {
     out
 }
 
-fn shortened(text: &str, chars_max: usize) -> String {
+/// The beginning of a text that is too long.
+pub(super) fn shortened(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();
     }

@@ -2,18 +2,21 @@
 
 use super::{
     client::{Client, Server},
-    text::{clean, count, lasting, moment},
+    text::{bytes, clean, count, lasting, moment, shortened},
 };
 use crate::{
     api::{
         SEARCHED_MAX,
         table::encoded,
-        views::{AttemptView, ExecutionView, StoryView, Verb, WhyView},
+        views::{AttemptView, ExecutionView, ResultView, StoryView, Verb, WhyView},
     },
     exit::Failure,
 };
 use clap::Args;
 use std::fmt::Write as _;
+
+/// So much of what a function answered is shown, in characters.
+const ANSWER_CHARS_MAX: usize = 160;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -105,6 +108,9 @@ fn story(story: &StoryView) -> String {
         }
         line(&format!("attempt {}", attempt.number), outcome(attempt));
     }
+    if let Some(result) = &story.result {
+        line("answered", answered(result));
+    }
     line("next", story.next.clone());
     line("execution", it.id.clone());
     let commands = commands(it, &story.can);
@@ -115,6 +121,18 @@ fn story(story: &StoryView) -> String {
         }
     }
     text
+}
+
+/// What the function answered, in a line.
+fn answered(result: &ResultView) -> String {
+    let size = bytes(result.size);
+    match (&result.text, &result.until) {
+        (_, None) if result.size == 0 => "its answer is not known".to_owned(),
+        (_, None) => format!("{size}, which are not kept"),
+        (Some(text), Some(_)) if text.is_empty() => "nothing".to_owned(),
+        (Some(text), Some(_)) => format!("{size}: {}", shortened(&clean(text), ANSWER_CHARS_MAX)),
+        (None, Some(_)) => format!("{size} that are no text: `--json` has them"),
+    }
 }
 
 /// Where an execution stands, in a few words.
@@ -152,4 +170,48 @@ fn commands(it: &ExecutionView, can: &[Verb]) -> Vec<(String, &'static str)> {
         ],
     };
     can.iter().flat_map(command).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::shape::Moment;
+    use semel_core::time::Timestamp;
+
+    #[test]
+    fn what_was_not_found_says_how_far_was_looked() {
+        insta::assert_snapshot!(unknown("0123456789", false).to_string(), @r"
+        error: nothing is known of `0123456789`
+          no event with this id was accepted, or it was forgotten after its retention
+          of the ids of executions, only the latest 20000 were looked at
+
+        hint: name it by its event's id, or by all 64 digits of its own
+        ");
+    }
+
+    #[test]
+    fn what_a_function_answered_fits_into_a_line_and_moves_no_cursor() {
+        let until = Some(Moment(Timestamp::from_millis(1)));
+        let text = |text: &str| ResultView {
+            size: text.len() as u64,
+            text: Some(text.to_owned()),
+            base64: None,
+            is_whole: true,
+            until,
+        };
+        let none = ResultView { size: 0, text: None, base64: None, is_whole: false, until: None };
+        let bytes = ResultView { size: 3, base64: Some("/wAB".to_owned()), until, ..none.clone() };
+        for (result, wanted) in [
+            (text("\"done\""), "6 B: \"done\""),
+            (text(""), "nothing"),
+            (text("a\n\u{1b}[2J\u{202e}"), "9 B: a\\n\\u{1b}[2J\\u{202e}"),
+            (bytes, "3 B that are no text: `--json` has them"),
+            (ResultView { size: 70_000, ..none.clone() }, "68.4 KiB, which are not kept"),
+            (none, "its answer is not known"),
+        ] {
+            assert_eq!(answered(&result), wanted);
+        }
+        let long = answered(&text(&"x".repeat(10_000)));
+        assert!(long.chars().count() < 2 * ANSWER_CHARS_MAX && long.ends_with('…'), "{long}");
+    }
 }

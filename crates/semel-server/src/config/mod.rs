@@ -45,6 +45,9 @@ pub(crate) use {
     warning::{checked, human, warnings},
 };
 
+#[cfg(test)]
+pub(crate) use posted::posted_keys;
+
 use crate::exit::Failure;
 use mistake::Mistake;
 use read::{Mistakes, Section};

@@ -39,6 +39,16 @@ pub(crate) fn posted(
     }
 }
 
+/// The keys that a function is asked for.
+#[cfg(test)]
+pub(crate) fn posted_keys() -> Vec<String> {
+    let (table, _) = DeTable::parse_recoverable("");
+    let mistakes = Mistakes::default();
+    let section = Section::file(&table, &mistakes);
+    read_function(&section, &[], &Policy::public());
+    section.asked_for()
+}
+
 /// A value as the file would have it; there is no `null` there.
 fn toml(value: &Value) -> Option<String> {
     Some(match value {

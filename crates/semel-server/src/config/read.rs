@@ -272,6 +272,12 @@ impl<'a> Section<'a> {
         self.table.iter().map(|(key, _)| key.get_ref().as_ref()).collect()
     }
 
+    /// What was asked for so far.
+    #[cfg(test)]
+    pub(crate) fn asked_for(&self) -> Vec<String> {
+        self.known.borrow().iter().map(|it| (*it).to_owned()).collect()
+    }
+
     /// Ends the reading: what nobody asked for is unknown.
     pub(crate) fn finish(self) {
         self.check_unknown();

@@ -5,6 +5,7 @@
 //!    two keys for one event would be two charges.
 //! 3. A call that finds its charge made came again. That is right if the call before it ended without an answer, was so slow
 //!    that nobody may have waited for it, or was made by a server that has crashed since. Anything else is a call too many.
+//! 4. Whose call it is, is known by its connection: what a server sent before it crashed may be read long after.
 
 use super::{chance::Chance, plan::cents};
 use bytes::Bytes;
@@ -48,6 +49,8 @@ pub(super) struct Books {
     pub(super) too_many: u64,
     /// Which server is running: the first is 0.
     life: u32,
+    /// Who connected last.
+    last_peer: Option<SocketAddr>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,13 +96,14 @@ impl Account {
         let called = Arc::clone(&account);
         tokio::spawn(async move {
             loop {
-                let Ok((stream, _)) = listener.accept().await else { continue };
+                let Ok((stream, peer)) = listener.accept().await else { continue };
+                let life = called.books().connected(peer);
                 // Without it, answers are slower and not wrong.
                 let _ = stream.set_nodelay(true);
                 let account = Arc::clone(&called);
                 let service = service_fn(move |request| {
                     let account = Arc::clone(&account);
-                    async move { account.call(request).await }
+                    async move { account.call(request, life).await }
                 });
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
@@ -112,13 +116,10 @@ impl Account {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn call(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Crashed> {
+    /// Called by the server that had this life.
+    async fn call(&self, request: Request<Incoming>, life: u32) -> Result<Response<Full<Bytes>>, Crashed> {
         let since = Instant::now();
-        let life = {
-            let mut books = self.books();
-            books.calls += 1;
-            books.life
-        };
+        self.books().calls += 1;
         let (head, body) = request.into_parts();
         let Some((event, attempt, key)) = named(&head.headers) else {
             return Ok(self.failed(StatusCode::BAD_REQUEST));
@@ -131,14 +132,14 @@ impl Account {
             Behaviour::Fail => return Ok(self.failed(StatusCode::INTERNAL_SERVER_ERROR)),
             Behaviour::CrashBefore => return Err(self.crashed()),
             Behaviour::CrashAfter => {
-                self.books().charge(&key, event, cents);
+                self.books().charge(&key, event, cents, life);
                 return Err(self.crashed());
             }
             Behaviour::Slow(delay) => tokio::time::sleep(delay).await,
             Behaviour::Charge => {}
         }
         let mut books = self.books();
-        books.charge(&key, event, cents);
+        books.charge(&key, event, cents, life);
         let told_in = (since.elapsed() < PROMPT).then_some(life);
         books.charges.insert(key, Charge { told_in });
         Ok(Response::new(Full::new(Bytes::from_static(b"{\"charged\":true}"))))
@@ -158,16 +159,25 @@ impl Account {
 }
 
 impl Books {
-    /// The server has crashed: what it was told may be lost.
-    pub(super) fn next_life(&mut self) {
-        self.life += 1;
+    /// The server has crashed, and this is who connected after it: what it was told may be lost. Whether everybody who connected
+    /// before was seen, so that another server can begin.
+    pub(super) fn is_over(&mut self, since: SocketAddr) -> bool {
+        let is_over = self.last_peer == Some(since);
+        self.life += u32::from(is_over);
+        is_over
     }
 
-    /// Charges, unless this key was charged before.
-    fn charge(&mut self, key: &str, event: u32, cents: u64) {
+    /// Somebody connects: the server that has this life.
+    fn connected(&mut self, peer: SocketAddr) -> u32 {
+        self.last_peer = Some(peer);
+        self.life
+    }
+
+    /// Charges, unless this key was charged before. A server that has this life says so.
+    fn charge(&mut self, key: &str, event: u32, cents: u64, life: u32) {
         if let Some(charge) = self.charges.get(key) {
             self.repeated += 1;
-            self.too_many += u64::from(charge.told_in == Some(self.life));
+            self.too_many += u64::from(charge.told_in == Some(life));
             return;
         }
         self.charges.insert(key.to_owned(), Charge { told_in: None });
@@ -209,32 +219,36 @@ mod tests {
     #[test]
     fn two_keys_for_one_event_are_two_charges() {
         let mut books = Books::default();
-        books.charge("a", 0, cents(0));
-        books.charge("a", 0, cents(0));
+        books.charge("a", 0, cents(0), 0);
+        books.charge("a", 0, cents(0), 0);
         assert!(books.wrong(1).is_empty());
-        books.charge("b", 0, cents(0));
+        books.charge("b", 0, cents(0), 0);
         assert_eq!((books.effects(), books.wrong(1)), (2, vec![0]));
     }
 
     #[test]
     fn an_event_that_is_missing_or_has_another_amount_is_wrong() {
         let mut books = Books::default();
-        books.charge("a", 0, cents(0) + 1);
+        books.charge("a", 0, cents(0) + 1, 0);
         assert_eq!(books.wrong(2), [0, 1]);
     }
 
     #[test]
     fn a_call_after_an_answer_is_one_too_many_unless_the_server_crashed_in_between() {
         let mut books = Books::default();
-        books.charge("a", 0, cents(0));
-        books.charge("a", 0, cents(0));
+        books.charge("a", 0, cents(0), 0);
+        books.charge("a", 0, cents(0), 0);
         assert_eq!((books.repeated, books.too_many), (1, 0), "nobody heard of the first");
         told(&mut books, "a");
-        books.next_life();
-        books.charge("a", 0, cents(0));
+        let [old, probe, new] = [1, 2, 3].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        assert_eq!((books.connected(old), books.is_over(probe)), (0, false), "it may have connected again");
+        assert_eq!((books.connected(probe), books.is_over(probe), books.connected(new)), (0, true, 1));
+        books.charge("a", 0, cents(0), 1);
         assert_eq!((books.repeated, books.too_many), (2, 0), "the server crashed");
         told(&mut books, "a");
-        books.charge("a", 0, cents(0));
-        assert_eq!((books.repeated, books.too_many), (3, 1));
+        books.charge("a", 0, cents(0), 0);
+        assert_eq!((books.repeated, books.too_many), (3, 0), "what the old server sent was read after that");
+        books.charge("a", 0, cents(0), 1);
+        assert_eq!((books.repeated, books.too_many), (4, 1));
     }
 }

@@ -16,7 +16,8 @@ use crate::{
 };
 use semel_core::retry::{Backoff, RetryPolicy};
 use std::{
-    net::SocketAddr,
+    io,
+    net::{SocketAddr, TcpStream},
     path::PathBuf,
     sync::Arc,
     thread,
@@ -50,7 +51,7 @@ pub(crate) fn run(asked: &Asked) -> Result<(), Failure> {
         .block_on(Account::start(asked.seed))
         .map_err(|error| Failure::unavailable("the function has nowhere to listen").because(&error))?;
     let settings = Here::settings(scratch.path(), (FUNCTION, address), &policy())?;
-    let mut stage = Stage { asked, world, account, show: Show::new(), settings };
+    let mut stage = Stage { asked, world, address, account, show: Show::new(), settings };
     let (outcome, counted) = stage.play()?;
     stage.show.end();
     print!("{}", outcome.table());
@@ -67,9 +68,20 @@ pub(crate) fn run(asked: &Asked) -> Result<(), Failure> {
         println!("\nEvery event took effect once.");
         return Ok(());
     }
+    Err(not_once(wrong, asked.seed))
+}
+
+/// What the demo promises is not so.
+fn not_once(wrong: Vec<String>, seed: u64) -> Failure {
     let failure = Failure::no("not every event took effect once");
     let failure = wrong.into_iter().fold(failure, Failure::cause);
-    Err(failure.hint(format!("`semel demo --seed {}` does the same again", asked.seed)))
+    failure.hint(format!("`semel demo --seed {seed}` does the same again"))
+}
+
+/// It takes longer than it may.
+fn not_done() -> Failure {
+    Failure::no(format!("it was not done in {} s", PATIENCE.as_secs()))
+        .hint("try fewer with `--deliveries` and `--events`")
 }
 
 fn policy() -> RetryPolicy {
@@ -82,6 +94,8 @@ fn policy() -> RetryPolicy {
 struct Stage<'a> {
     asked: &'a Asked,
     world: Runtime,
+    /// Where the account is.
+    address: SocketAddr,
     account: Arc<Account>,
     show: Show,
     settings: ServerSettings,
@@ -111,7 +125,7 @@ impl Stage<'_> {
         // In the middle of it: some are done, some are under way, most are to come.
         self.wait(until, &post, |post| post.acknowledged() >= u64::from(count) * 2 / 5)?;
         server.crash()?;
-        self.account.books().next_life();
+        self.bury(until, &post)?;
         self.show.happened("the server crashed; it is opened again");
         let server = Here::start(self.settings.clone())?;
         post.moved(server.address);
@@ -131,6 +145,17 @@ impl Stage<'_> {
         let (deliveries, again, effects) = (post.acknowledged(), post.again(), books.effects());
         let events = events.into();
         Ok((Outcome { deliveries, events, again, calls, failed, repeated, effects }, counted))
+    }
+
+    /// Waits until the account has seen all connections of the server that crashed: one that is made now is behind them.
+    fn bury(&mut self, until: Instant, post: &Post) -> Result<(), Failure> {
+        let gone = |error: io::Error| Failure::unavailable("the function does not answer").because(&error);
+        let probe = TcpStream::connect(self.address).map_err(gone)?;
+        let since = probe.local_addr().map_err(gone)?;
+        while !self.account.books().is_over(since) {
+            self.wait_once(until, post)?;
+        }
+        Ok(())
     }
 
     fn wait(&mut self, until: Instant, post: &Post, is_done: impl Fn(&Post) -> bool) -> Result<(), Failure> {
@@ -156,8 +181,7 @@ impl Stage<'_> {
         self.show.progress(effects, events, &text);
         if Instant::now() > until {
             self.show.end();
-            return Err(Failure::no(format!("it was not done in {} s", PATIENCE.as_secs()))
-                .hint("try fewer with `--deliveries` and `--events`"));
+            return Err(not_done());
         }
         thread::sleep(LOOK);
         Ok(())
@@ -168,7 +192,7 @@ impl Stage<'_> {
         let text = self.world.block_on(async {
             let mut client = Client::connect(address).await?;
             let answer = client.ask(&get(&address.to_string(), "/metrics")).await?;
-            Ok::<_, std::io::Error>(String::from_utf8_lossy(answer.body).into_owned())
+            Ok::<_, io::Error>(String::from_utf8_lossy(answer.body).into_owned())
         });
         let text =
             text.map_err(|error| Failure::unavailable("the server does not answer").because(&error))?;
@@ -212,5 +236,30 @@ impl Stage<'_> {
             ));
         }
         wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use insta::assert_snapshot;
+
+    #[test]
+    fn a_demo_that_fails_says_what_is_wrong_and_how_to_see_it_again() {
+        let wrong = vec![
+            "there are 299 effects, and 300 were expected".to_owned(),
+            "2 calls came after one that had been answered".to_owned(),
+        ];
+        assert_snapshot!(format!("{}\n{}", not_once(wrong, 7), not_done()), @r"
+        error: not every event took effect once
+          there are 299 effects, and 300 were expected
+          2 calls came after one that had been answered
+
+        hint: `semel demo --seed 7` does the same again
+
+        error: it was not done in 180 s
+
+        hint: try fewer with `--deliveries` and `--events`
+        ");
     }
 }

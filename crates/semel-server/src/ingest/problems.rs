@@ -79,6 +79,9 @@ problems! {
     STOPPING SERVICE_UNAVAILABLE "stopping":
         "The server is stopping",
         "Nothing is kept of this request: send it again, later or to another server.";
+    NOT_READY SERVICE_UNAVAILABLE "not-ready":
+        "The server is not ready",
+        "The server takes no events at the moment.";
     KEYS_UNAVAILABLE SERVICE_UNAVAILABLE "keys-unavailable":
         "The sender's keys cannot be fetched",
         "Whether the request is signed by whom it says cannot be told now. Nothing is kept of it: send it again later.";

@@ -2,16 +2,20 @@
 //!
 //! 1. `GET /health` answers 200 while the process lives.
 //! 2. `GET /ready` answers 200 if the queue answers, forgot nothing and takes new events, and the server is not stopping, else
-//!    503 and which of these it is. The queue is asked at most once in [`FRESH`], whoever asks.
+//!    503 and which of these it is, as a [problem](NOT_READY). The queue is asked at most once in [`FRESH`], whoever asks.
 //! 3. `GET /version` says which program this is.
 
 use super::{Answer, Foundation};
-use crate::listen::Stop;
+use crate::{
+    ingest::problems::{NOT_READY, told_as},
+    listen::Stop,
+};
 use bytes::Bytes;
 use http::{
     HeaderValue, Response, StatusCode,
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
+use semel::http::ProblemBase;
 use semel_core::execution::ExecutionId;
 use semel_runtime::Runtime;
 use std::{
@@ -49,23 +53,29 @@ impl Health {
         answer(StatusCode::OK, "application/json", Bytes::from_static(body.as_bytes()))
     }
 
-    pub(super) async fn ready(&self) -> Response<Answer> {
+    pub(super) async fn ready(&self, base: &ProblemBase) -> Response<Answer> {
+        match self.trouble().await {
+            None => status(StatusCode::OK, "ready"),
+            Some(why) => {
+                let mut response = told_as(&NOT_READY, base, &format!("Not now: {why}."));
+                response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                response
+            }
+        }
+    }
+
+    /// Why no events are taken, if none are.
+    async fn trouble(&self) -> Option<&'static str> {
         if self.stop.is_requested() {
-            return status(StatusCode::SERVICE_UNAVAILABLE, "stopping");
+            return Some("it is stopping");
         }
         if self.runtime.queue().went_back().is_some() {
-            return status(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the store forgot something, and nobody has decided",
-            );
+            return Some("the store forgot something, and nobody has decided what becomes of that");
         }
         if self.foundation.ailments().refuses.is_some() {
-            return status(StatusCode::SERVICE_UNAVAILABLE, "the store has no room for new events");
+            return Some("the store has no room for new events");
         }
-        if self.queue_answers().await {
-            return status(StatusCode::OK, "ready");
-        }
-        status(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer")
+        if self.queue_answers().await { None } else { Some("the store does not answer") }
     }
 
     /// Whether the queue answers; those who ask together share one question.

@@ -8,11 +8,12 @@
 //! 4. SIGTERM and SIGINT stop it: nobody is accepted any more, what is under way is finished or handed back within
 //!    `shutdown`, and the process ends with 0. A second signal ends it at once.
 //! 5. SIGHUP reads the file again: it is checked as a whole, and its functions, sources and guard take the place of the old
-//!    ones; or nothing changes, and the log says why. What is under way is finished on the terms it began on.
+//!    ones; or nothing changes, and the log says why. What is under way is finished on the terms it began on. What changed is audited.
 //!
 //! It does not end TLS.
 
 mod access;
+mod changed;
 mod crashes;
 mod fetch;
 mod foundation;

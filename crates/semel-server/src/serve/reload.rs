@@ -6,8 +6,11 @@
 //!    may not.
 //! 4. While functions are replaced, the guard lets through what the old file or the new one allows: a call that is held back
 //!    would be a dead letter.
+//! 5. What was changed is in the audit log, by name: see [`super::changed`]. Who sent the signal cannot be told, so it is
+//!    [`SIGNAL`] who did it. If it cannot be written there, it is in the program's own log.
 
 use super::{
+    changed::{Change, Picture},
     fetch::Outgoing,
     functions::functions,
     site::Inside,
@@ -19,9 +22,12 @@ use crate::{
     ingest::{Fetch, NoSource, Sources},
 };
 use semel_core::sabotage::is_on;
-use semel_runtime::deliver::guard::Policy;
+use semel_runtime::{Runtime, deliver::guard::Policy};
 use std::sync::Arc;
 use tracing::{info, warn};
+
+/// Who reads the file again, as the audit log has it. No token is called so.
+pub(super) const SIGNAL: &str = "$signal";
 
 /// Gives the settings as they are now: the file, and what was typed.
 pub type Reread = Box<dyn Fn() -> Result<ServerSettings, Failure> + Send + Sync>;
@@ -36,8 +42,14 @@ pub(super) fn sources(settings: &ServerSettings, outgoing: &Arc<Outgoing>) -> Re
     })
 }
 
-/// Takes what is in the file now, or leaves everything as it is.
-pub(super) fn reload(reread: &Reread, running: &ServerSettings, inside: &Inside, outgoing: &Arc<Outgoing>) {
+/// Takes what is in the file now, or leaves everything as it is. Says what changed.
+pub(super) fn reload(
+    reread: &Reread,
+    running: &ServerSettings,
+    inside: &Inside,
+    outgoing: &Arc<Outgoing>,
+    picture: &mut Picture,
+) -> Vec<Change> {
     match reread().and_then(|settings| replace(running, &settings, inside, outgoing).map(|()| settings)) {
         Ok(settings) => {
             for what in fixed(running, &settings) {
@@ -46,11 +58,25 @@ pub(super) fn reload(reread: &Reread, running: &ServerSettings, inside: &Inside,
             warn_of(&settings);
             let (functions, sources) = (settings.functions.len(), settings.sources.len());
             info!(functions, sources, "the file was read again");
+            let new = Picture::of(&settings);
+            let changes = picture.changes_to(&new);
+            *picture = new;
+            changes
         }
         Err(failure) => {
             let text = failure.to_string();
             let text: Vec<_> = text.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
             warn!(error = text.join("; "), "the file was read again, and nothing changed");
+            Vec::new()
+        }
+    }
+}
+
+/// Writes what changed into the audit log.
+pub(super) async fn note(runtime: &Runtime, changes: &[Change]) {
+    for Change { subject, detail } in changes {
+        if let Err(error) = runtime.note_change(SIGNAL, "reload", subject, detail).await {
+            warn!(%error, subject, detail, "what the file changed could not be written into the audit log");
         }
     }
 }

@@ -139,7 +139,7 @@ impl Inside {
                 response
             }
             Place::Health => Health::healthy(),
-            Place::Ready => Box::pin(self.health.ready()).await,
+            Place::Ready => Box::pin(self.health.ready(&self.problems)).await,
             Place::Version => Health::version(),
             Place::Metrics => match self.refusal(&request, &connection) {
                 Some(refusal) => refusal,

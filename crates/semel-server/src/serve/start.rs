@@ -6,12 +6,13 @@
 
 use super::{
     Foundation,
+    changed::Picture,
     crashes::Crashes,
     fetch::Outgoing,
     functions::functions,
     health::Health,
     queue,
-    reload::{Reread, reload, sources},
+    reload::{Reread, note, reload, sources},
     signals,
     site::{Inside, Side, Site},
 };
@@ -163,10 +164,16 @@ impl Server {
         let serving = listen::serve(listener, door(side), stop.clone(), patience);
         let runtime = &inside.ingest.runtime;
         let still = still_finishing(runtime, stop.clone());
+        let mut picture = Picture::of(&settings);
         let told = async {
             loop {
+                let changes = tokio::select! {
+                    Some(()) = reloads.recv() => reload(&reread, &settings, &inside, &outgoing, &mut picture),
+                    () = stop.requested() => break,
+                };
+                // Whoever tells it to stop does not wait for that.
                 tokio::select! {
-                    Some(()) = reloads.recv() => reload(&reread, &settings, &inside, &outgoing),
+                    () = note(runtime, &changes) => {}
                     () = stop.requested() => break,
                 }
             }
@@ -261,7 +268,9 @@ fn proxies(settings: &ServerSettings) -> Result<Proxies, Failure> {
 fn not_started(error: &StartError) -> Failure {
     match error {
         StartError::Functions(error) => Failure::usage("the functions do not go together").because(error),
-        StartError::Queue(error) => Failure::unavailable("the queue cannot be read").because(error),
+        StartError::Queue(error) => Failure::unavailable("the queue cannot be read")
+            .because(error)
+            .hint("see that the store is there, and start again"),
     }
 }
 
@@ -314,4 +323,34 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
 
 fn problems(settings: &ServerSettings) -> ProblemBase {
     ProblemBase::new(settings.problem_base.as_deref().unwrap_or(PAGES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use insta::assert_snapshot;
+    use semel_core::store::{StoreError, StoreErrorKind};
+
+    #[test]
+    fn what_ends_a_server_or_keeps_it_from_starting_says_what_to_do() {
+        let queue = StoreError::new(StoreErrorKind::Unavailable, "postgres", "read a document");
+        let all = [
+            broken("./semel-data", "sync of `journal-7.log`: input/output error"),
+            not_started(&StartError::Queue(queue)),
+        ];
+        let told = all.iter().map(|it| format!("exit code {}\n{it}", it.code() as u8));
+        assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r"
+        exit code 70
+        error: `./semel-data` could not be written, and nothing after that is sure
+          sync of `journal-7.log`: input/output error
+
+        hint: mend the disk, and start again: nothing that was acknowledged is lost
+
+        exit code 69
+        error: the queue cannot be read
+          postgres store: read a document
+
+        hint: see that the store is there, and start again
+        ");
+    }
 }

@@ -152,3 +152,62 @@ async fn a_cursor_of_nobody_is_no_trouble_with_the_disk() {
         assert_eq!(got.status, 422, "{cursor}: {got:?}");
     }
 }
+
+/// A server that is told twice to stop does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_it_at_once_and_says_so() {
+    let (function, _gate) = Upstream::gated().await;
+    let file = format!("[[function]]\nname = \"orders\"\nurl = \"http://{}/\"\n", function.address);
+    let mut server = Server::with(&file);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(1).await;
+    server.program.signal("TERM");
+    server.program.event("stopping: finishing what is under way");
+    server.program.signal("INT");
+    assert_eq!(server.program.ended().code(), Some(130));
+    assert!(server.program.log().ends_with("stopped by a second signal\n"), "{}", server.program.log());
+}
+
+#[test]
+fn what_the_environment_or_a_file_of_keys_says_wrongly_is_told_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("semel.toml"), "[server]\nproxy = \"environment\"\n").unwrap();
+    let serve = std::process::Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args([
+            "serve",
+            "--config",
+            "semel.toml",
+            "--log",
+            "off",
+            "--store",
+            "memory:",
+            "--listen",
+            "127.0.0.1:0",
+        ])
+        .current_dir(path)
+        .env("HTTPS_PROXY", "socks5://ann:s3cret@proxy:1080")
+        .output()
+        .unwrap();
+    let serve =
+        format!("exit code {}\n{}", serve.status.code().unwrap(), String::from_utf8(serve.stderr).unwrap());
+    assert!(!serve.contains("s3cret"), "{serve}");
+    fs::write(path.join("keys.toml"), "[proxy]\nupstream = \"http://127.0.0.1:1\"\nseal_keys = \"keys\"\n")
+        .unwrap();
+    let proxy =
+        ["proxy", "--config", "keys.toml", "--log", "off", "--store", "memory:", "--listen", "127.0.0.1:0"];
+    let missing = said_in(path, &proxy);
+    let keys = |text: &str| {
+        fs::write(path.join("keys"), text).unwrap();
+        said_in(path, &proxy)
+    };
+    let all = [
+        serve,
+        missing,
+        keys(""),
+        keys("# of this year\nnothing-else"),
+        keys("2026 c2hvcnQ="),
+        keys("a/b n0Dm4d7oRk3cJrHmJc3cUX9Pi0Pqf9C8kBEdqZ5rrbI="),
+    ];
+    assert_snapshot!(all.join("\n"));
+}

@@ -320,6 +320,31 @@ async fn what_has_expired_is_purged() {
     assert!(world.queue_is_balanced().await);
 }
 
+/// Retention is each function's own: the one that forgets first takes nothing of its neighbour's with it.
+#[tokio::test(start_paused = true)]
+async fn two_functions_side_by_side_remember_each_as_long_as_it_says() {
+    let keeping = |name: &str, minutes: u32| {
+        let policy = orders().policy.with_retention(SECOND * 60 * minutes).unwrap();
+        Function { policy, ..function(name) }
+    };
+    let world = World::new(&Target::fine(), [keeping("long", 60), keeping("short", 10)]).await;
+    accept_all(&world, &(0..50).map(|n| of_kind("order.created", n)).collect::<Vec<_>>()).await;
+    world.pass(SECOND * 60).await;
+    let left = async || {
+        let counts = world.runtime.counts().await.unwrap();
+        ["long", "short"].map(|name| {
+            let of = counts.iter().find(|it| &*it.function == name).unwrap();
+            (of.completed, of.purged)
+        })
+    };
+    assert_eq!(left().await, [(50, 0), (50, 0)]);
+    world.pass(SECOND * 60 * 20).await;
+    assert_eq!(left().await, [(50, 0), (0, 50)]);
+    world.pass(SECOND * 60 * 60).await;
+    assert_eq!(left().await, [(0, 50), (0, 50)]);
+    assert!(world.queue_is_balanced().await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_function_that_is_called_in_order_is_not_called_while_a_sender_waits() {
     let order = Some("type".parse().unwrap());

@@ -137,6 +137,29 @@ async fn a_job_redrives_what_died_and_not_what_somebody_ended() {
     assert_eq!(redrive(cancelled, false).await, (1, 1));
 }
 
+/// Who looks at one execution need not know that there was a job.
+#[tokio::test(start_paused = true)]
+async fn what_a_job_did_to_an_execution_is_in_that_executions_own_log() {
+    let (target, code) = told();
+    code.store(422, Ordering::Relaxed);
+    let world = World::new(&target, [orders()]).await;
+    let ids = dead(&world, 3).await;
+    let entries = async |subject: &str| {
+        let page = world.runtime.audit(Some(subject), None, 10).await.unwrap();
+        page.items.iter().map(|it| format!("{}: {} ({})", it.who, it.what, it.detail)).collect::<Vec<_>>()
+    };
+    let dry = BulkOptions { dry_run: true, ..BulkOptions::default() };
+    assert_eq!(redriven(&world, dry).await.finished().await.matched, 3);
+    assert_eq!(entries(&ids[0].to_string()).await, Vec::<String>::new(), "it was only counted");
+    let mut job = redriven(&world, BulkOptions::default()).await;
+    assert_eq!(job.finished().await.done, 3);
+    let cancel = world.runtime.bulk(failed(), Action::Cancel, BulkOptions::default(), "bob").await;
+    assert_eq!(cancel.unwrap().unwrap().finished().await.done, 0, "what has ended is not ended again");
+    for id in ids {
+        assert_eq!(entries(&id.to_string()).await, ["ada: redrive (job 2)"]);
+    }
+}
+
 /// So many dead letters, one node that redrives them slowly, and another one that looks on.
 async fn slow_job(count: usize) -> (World, Runtime, Job) {
     let (target, code) = told();

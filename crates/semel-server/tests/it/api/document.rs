@@ -1,9 +1,24 @@
 //! The document says what the API does, and the API does what the document says.
 
 use super::support::{Server, orders, picky, told};
+use crate::support::Upstream;
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+
+/// Asks for this operation, which must be done, and answered as the document says. What was answered.
+pub(super) async fn done(server: &Server, operation: &str, name: &str, body: &str) -> Value {
+    let document = server.get("/v1/openapi.json").await;
+    let (path, method, described) = found(&document, operation);
+    let path = path.split('/').map(|it| if it.starts_with('{') { name } else { it }).collect::<Vec<_>>();
+    let got = server.ask_with(&method, &path.join("/"), &[], body).await;
+    let response = &described["responses"][got.status.as_str()];
+    assert!(got.status.is_success() && response.is_object(), "{operation}: {got:?}");
+    let value = serde_json::from_slice::<Value>(&got.body).unwrap();
+    let schema = &response["content"]["application/json"]["schema"];
+    assert_eq!(mismatch(&document, schema, &value, operation), None);
+    value
+}
 
 /// Why a value is not as a schema says; nothing if it is.
 fn mismatch(document: &Value, schema: &Value, value: &Value, place: &str) -> Option<String> {
@@ -40,6 +55,11 @@ fn mismatch(document: &Value, schema: &Value, value: &Value, place: &str) -> Opt
         match properties.get(name) {
             Some(schema) => {
                 if let Some(found) = mismatch(document, schema, value, &place) {
+                    return Some(found);
+                }
+            }
+            None if schema["additionalProperties"].is_object() => {
+                if let Some(found) = mismatch(document, &schema["additionalProperties"], value, &place) {
                     return Some(found);
                 }
             }
@@ -126,6 +146,11 @@ async fn every_operation_answers_as_the_document_says() {
             .split('/')
             .map(|it| if it.starts_with('{') { name.as_str() } else { it })
             .collect::<Vec<_>>();
+        if !body.is_empty() {
+            let schema = &described["requestBody"]["content"]["application/json"]["schema"];
+            let asked = serde_json::from_str::<Value>(&body).unwrap();
+            assert_eq!(mismatch(&document, schema, &asked, &format!("the body of {operation}")), None);
+        }
         let got = server.ask_with(&method, &format!("{}{query}", path.join("/")), &[], &body).await;
         let status = got.status.as_u16().to_string();
         let response = described["responses"].get(&status).unwrap_or(&described["responses"]["default"]);
@@ -140,6 +165,26 @@ async fn every_operation_answers_as_the_document_says() {
     }
     let all = operations(&document).into_iter().map(|(name, ..)| name).collect::<BTreeSet<_>>();
     assert_eq!(asked, all);
+}
+
+/// What seldom can be done is answered as the document says, too, when it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_resolved_or_aborted_is_answered_as_the_document_says() {
+    let (function, _gate) = Upstream::gated().await;
+    let server = Server::with(&orders(&function, "timeout = \"1s\"\non_lost = \"report\"\n"));
+    server.event("charged", "{}").await;
+    let doubt = server.why_when("charged", |it| it["execution"]["reason"] == "outcome_unknown").await;
+    let id = doubt["execution"]["id"].as_str().unwrap();
+    let resolved = done(&server, "resolveExecution", id, r#"{"outcome": "happened"}"#).await;
+    assert_eq!(resolved["execution"]["status"], "COMPLETED");
+    server.post("/v1/functions/orders/pause", "").await;
+    for id in ["a", "b"] {
+        server.event(id, "{}").await;
+    }
+    let slowly = r#"{"action": "cancel", "all": true, "rate": "1/h"}"#;
+    let job = done(&server, "bulk", "", slowly).await["number"].to_string();
+    server.when(&format!("/v1/jobs/{job}"), |it| it["done"] == 1).await;
+    assert_eq!(done(&server, "abortJob", &job, "").await["done"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

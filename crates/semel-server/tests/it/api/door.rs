@@ -7,10 +7,14 @@ use insta::assert_snapshot;
 
 /// What each role may do, as people were promised: not read from the document.
 const VERBS: &[(&str, &str, &str, &str)] = &[
+    ("GET", "/v1/server", "", "viewer"),
     ("GET", "/v1/functions", "", "viewer"),
+    ("GET", "/v1/functions/orders", "", "viewer"),
     ("GET", "/v1/executions", "", "viewer"),
+    ("GET", "/v1/executions/00", "", "viewer"),
     ("GET", "/v1/why?q=x", "", "viewer"),
     ("GET", "/v1/jobs", "", "viewer"),
+    ("GET", "/v1/jobs/99", "", "viewer"),
     ("GET", "/v1/errors", "", "viewer"),
     ("GET", "/v1/audit", "", "viewer"),
     ("GET", "/v1/ledger", "", "viewer"),
@@ -34,7 +38,33 @@ const VERBS: &[(&str, &str, &str, &str)] = &[
     ),
     ("DELETE", "/v1/functions/added", "", "admin"),
     ("POST", "/v1/purge", "", "admin"),
+    ("POST", "/v1/past/replay", "", "admin"),
+    ("POST", "/v1/past/skip", "", "admin"),
+    ("GET", "/metrics", "", "viewer"),
 ];
+
+/// Whether an address is one of those that stand at a path of the document.
+fn is_at(path: &str, address: &str) -> bool {
+    let address = address.split('?').next().unwrap().split('/');
+    let (path, address): (Vec<_>, Vec<_>) = (path.split('/').collect(), address.collect());
+    path.len() == address.len()
+        && path.iter().zip(address).all(|(it, found)| it.starts_with('{') || *it == found)
+}
+
+/// What is added to the API is added here, by whoever thinks about who may do it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_do_what_is_promised_of_everything_that_there_is() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    let document = server.get("/v1/openapi.json").await;
+    for (path, described) in document["paths"].as_object().unwrap() {
+        for (method, operation) in described.as_object().unwrap() {
+            let promised = VERBS.iter().find(|it| it.0.to_lowercase() == *method && is_at(path, it.1));
+            let role = promised.unwrap_or_else(|| panic!("nothing is promised of {method} {path}")).3;
+            assert_eq!(operation["description"], format!("For the role `{role}`."), "{method} {path}");
+        }
+    }
+}
 
 /// Hostile 3.
 #[tokio::test(flavor = "multi_thread")]

@@ -33,7 +33,13 @@ async fn a_dead_letter_is_found_edited_and_redriven() {
     let path = format!("/v1/executions/{}/redrive", text(execution, "id"));
     let redriven = server.post(&path, &json!({ "event": event }).to_string()).await;
     assert_eq!(redriven["execution"]["generation"], 1);
-    assert_eq!(server.last_audit().await.1, "edit and redrive");
+    let entry = &server.get("/v1/audit").await["entries"][0];
+    assert_eq!((text(entry, "what"), &entry["subject"]), ("edit and redrive", &execution["id"]));
+    let detail = text(entry, "detail");
+    assert!(
+        detail.starts_with("edited: data; sha-256 of the data before ") && !detail.contains("good"),
+        "{detail}"
+    );
     let done = server.why_when("order-42", |it| it["execution"]["status"] == "COMPLETED").await;
     assert_eq!(done["next"], "Nothing: it took effect, and does not again.");
     let again = server.ask_with(&Method::POST, &path, &[], "").await;
@@ -80,6 +86,55 @@ async fn an_event_that_is_none_is_not_redriven() {
         assert_eq!(got.status, 422, "{event}");
     }
     assert_eq!(server.why_when("a", |_| true).await["execution"]["generation"], 0);
+}
+
+/// Whoever edits an event does not make another one of it: that one would be nobody's duplicate.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_names_an_event_stays_when_it_is_edited_and_the_rest_may_change() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    server.event("order-42", "{}").await;
+    let dead = server.why_when("order-42", |it| it["execution"]["status"] == "FAILED").await;
+    let path = format!("/v1/executions/{}/redrive", text(&dead["execution"], "id"));
+    for name in ["id", "source"] {
+        let mut event = dead["event"].clone();
+        event[name] = json!("/another");
+        let got = server.ask_with(&Method::POST, &path, &[], &json!({ "event": event }).to_string()).await;
+        let problem: Value = serde_json::from_slice(&got.body).unwrap();
+        let wanted = format!("The `{name}` of the edited event is another");
+        assert!(got.status == 422 && text(&problem, "detail").starts_with(&wanted), "{problem}");
+    }
+    assert_eq!(server.why_when("order-42", |_| true).await["execution"]["generation"], 0);
+    let mut event = dead["event"].clone();
+    event["type"] = json!("order.mended");
+    event["subject"] = json!("42");
+    event["data"] = json!({"good": true});
+    server.post(&path, &json!({ "event": event }).to_string()).await;
+    let done = server.why_when("order-42", |it| it["execution"]["status"] == "COMPLETED").await;
+    assert_eq!(
+        (&done["event"]["type"], &done["execution"]["type"]),
+        (&json!("order.mended"), &json!("order.created"))
+    );
+    let entry = &server.get("/v1/audit").await["entries"][0];
+    assert!(text(entry, "detail").starts_with("edited: data, type, subject; "), "{entry}");
+}
+
+/// What a function answered is kept, and whoever sees events sees it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_function_answered_is_told() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    server.event("good", r#"{"good": true}"#).await;
+    server.event("bad", "{}").await;
+    let done = server.why_when("good", |it| it["execution"]["status"] == "COMPLETED").await;
+    let result = &done["result"];
+    assert_eq!(
+        (&result["text"], &result["size"], &result["is_whole"]),
+        (&json!("\"done\""), &json!(6), &json!(true))
+    );
+    assert!(result["until"].is_string() && result["base64"].is_null(), "{result}");
+    let dead = server.why_when("bad", |it| it["execution"]["status"] == "FAILED").await;
+    assert_eq!(dead["result"], json!(null));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,6 +257,32 @@ async fn what_was_cancelled_or_dropped_is_no_dead_letter() {
     );
 }
 
+/// Most of what a server remembers took effect, and cannot be cancelled any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_cancel_all_is_to_look_at_what_has_not_ended() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    for id in ["good-1", "good-2"] {
+        server.event(id, r#"{"good": true}"#).await;
+        server.why_when(id, |it| it["execution"]["status"] == "COMPLETED").await;
+    }
+    server.post("/v1/functions/orders/pause", "").await;
+    server.event("waits", r#"{"good": true}"#).await;
+    for (dry, done) in [("true", 0), ("false", 1)] {
+        let body = format!(r#"{{"action": "cancel", "all": true, "dry_run": {dry}}}"#);
+        let job = server.post("/v1/bulk", &body).await;
+        let over = server.when(&format!("/v1/jobs/{}", job["number"]), |it| it["state"] == "finished").await;
+        let counts = ["matched", "done", "skipped"].map(|it| over[it].as_u64().unwrap());
+        assert_eq!(counts, [1, done, 0], "{over}");
+    }
+    let cancelled = server.why_when("waits", |it| it["execution"]["reason"] == "cancelled").await;
+    let audit = server.get(&format!("/v1/audit?subject={}", text(&cancelled["execution"], "id"))).await;
+    assert_eq!(
+        (&audit["entries"][0]["what"], &audit["entries"][0]["detail"]),
+        (&json!("cancel"), &json!("job 2"))
+    );
+}
+
 /// A function that takes its time, and wants to be asked about.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_can_tell_of_is_resolved_by_somebody_who_looked() {
@@ -231,6 +312,49 @@ async fn what_nobody_can_tell_of_is_resolved_by_somebody_who_looked() {
     server.why_when("not-charged", |it| it["execution"]["status"] == "COMPLETED").await;
     assert_eq!(function.calls(), 3);
     assert_eq!(server.last_audit().await.1, "resolve: did not happen");
+}
+
+/// What was asked for is what is grouped, and not everything.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_grouped_of_what_was_asked_for() {
+    let function = picky().await;
+    let other = format!(
+        "[[function]]\nname = \"others\"\nurl = \"http://{}/\"\nretry = \"gen2\"\n",
+        function.address
+    );
+    let server = Server::with(&orders(&function, &other));
+    for (id, data) in [("bad", "{}"), ("late", r#"{"late": true}"#)] {
+        server.event(id, data).await;
+    }
+    let sums = |it: &Value| {
+        let sum = |name: &str| {
+            it["errors"].as_array().unwrap().iter().map(|it| it[name].as_u64().unwrap()).sum::<u64>()
+        };
+        (sum("dead"), sum("waiting"))
+    };
+    let all = server.when("/v1/errors", |it| sums(it) == (2, 2)).await;
+    assert_eq!(
+        (&all["has_more"], &all["is_whole"], &all["looked_at"]),
+        (&json!(false), &json!(true), &json!(4))
+    );
+    let print = text(&all["errors"][0], "print");
+    for (query, wanted) in [
+        ("function=others", (1, 1)),
+        ("function=nobody", (0, 0)),
+        ("reason=fatal", (2, 0)),
+        ("name=late", (0, 2)),
+        ("type=order.created&accepted_before=2020-01-01T00:00:00Z", (0, 0)),
+        ("accepted_from=2020-01-01T00:00:00Z", (2, 2)),
+    ] {
+        let found = server.get(&format!("/v1/errors?{query}")).await;
+        assert_eq!(sums(&found), wanted, "{query}: {found}");
+    }
+    let one = server.get(&format!("/v1/errors?error={print}")).await;
+    assert_eq!((&one["errors"][0]["print"], one["errors"].as_array().unwrap().len()), (&json!(print), 1));
+    let first = server.get("/v1/errors?limit=1").await;
+    assert_eq!((first["errors"].as_array().unwrap().len(), &first["has_more"]), (1, &json!(true)));
+    let wrong = server.ask_with(&Method::GET, "/v1/errors?holder=1", &[], "").await;
+    assert_eq!(wrong.status, 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -281,6 +405,22 @@ async fn why_finds_by_event_by_id_and_by_the_beginning_of_an_id() {
         assert_eq!(server.why_when(q, |_| true).await["execution"]["event_id"], "order-42", "{q}");
     }
     assert_eq!(server.get("/v1/why?q=order-43").await["found"], json!([]));
+}
+
+/// What the file allows of the disk is what there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_the_disk_in_the_file_is_the_room_that_is_told() {
+    const MOST: u64 = 512 << 20;
+    let function = picky().await;
+    let limits = "[server.limits]\ndisk_bytes_max = \"512MiB\"\n";
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory, &orders(&function, limits), &["--store", "./kept"]);
+    server.event("a", r#"{"good": true}"#).await;
+    let store = &server.get("/v1/server").await["store"];
+    let [used, left] = ["used_bytes", "left_bytes"].map(|it| store[it].as_u64().unwrap());
+    assert!(used > 0 && left > 0 && used + left <= MOST, "{store}");
+    let metrics = server.ask_with(&Method::GET, "/metrics", &[], "").await;
+    assert!(metrics.text().contains("semel_store_full 0"), "{}", metrics.text());
 }
 
 /// Semantics 6: what the running configuration promises is told, and how much room it has.

@@ -17,7 +17,11 @@ async fn a_function_that_was_added_is_called_and_stays_over_a_restart() {
     let (_, what, subject) = server.last_audit().await;
     assert_eq!((what.as_str(), subject.as_str()), ("put function", "orders"));
     let entry = &server.get("/v1/audit?subject=orders").await["entries"][0];
-    assert_eq!(entry["detail"], format!("added: http://{}", function.address));
+    assert_eq!(entry["detail"], format!("added, http://{}: retry, url", function.address));
+    let changed = written.replace("gen2", "gen1").replace('}', ", \"concurrency\": 3}");
+    server.done(Method::PUT, "/v1/functions/orders", &changed).await;
+    let entry = &server.get("/v1/audit?subject=orders").await["entries"][0];
+    assert_eq!(entry["detail"], format!("changed, http://{}: concurrency, retry", function.address));
     let server = server.killed(&[]);
     server.event("b", r#"{"good": true}"#).await;
     server.why_when("b", |it| it["execution"]["status"] == "COMPLETED").await;

@@ -155,3 +155,60 @@ async fn with_an_address_of_its_own_the_api_is_not_where_events_are() {
     let got = crate::support::Client::new().send(request.body(super::support::full("")).unwrap()).await;
     assert_eq!(got.status, 200);
 }
+
+/// One line for each refusal that says more than its problem does.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_refusal_says_what_is_wanted_instead() {
+    let function = picky().await;
+    let server = Server::before(&function);
+    let nobody = r#"{"url": "http://127.0.0.1:1/", "filter": {"type": "none"}"#;
+    server.done(Method::PUT, "/v1/functions/first", &format!("{nobody}}}")).await;
+    let second = format!(r#"{nobody}, "dead_letter": "function:first"}}"#);
+    server.done(Method::PUT, "/v1/functions/second", &second).await;
+    server.event("a", "{}").await;
+    let dead = server.why_when("a", |it| it["execution"]["status"] == "FAILED").await;
+    let execution = format!("/v1/executions/{}", dead["execution"]["id"].as_str().unwrap());
+    let redrive = format!("{execution}/redrive");
+    let back = format!(r#"{nobody}, "dead_letter": "function:second"}}"#);
+    let renamed = dead["event"].to_string().replace("/shop", "/elsewhere");
+    let (put, post, get, delete) = (Method::PUT, Method::POST, Method::GET, Method::DELETE);
+    let table = [
+        (&put, "/v1/functions/orders", nobody.to_owned() + "}"),
+        (&delete, "/v1/functions/orders", String::new()),
+        (&delete, "/v1/functions/first", String::new()),
+        (&put, "/v1/functions/first", back),
+        (&put, "/v1/functions/-first", nobody.to_owned() + "}"),
+        (&put, "/v1/functions/third", nobody.to_owned() + r#", "name": "third"}"#),
+        (&put, "/v1/functions/third", nobody.to_owned() + r#", "strict": null, "rate": 7}"#),
+        (&put, "/v1/functions/third", r#"{"rate": "often", "answers": 7, "urll": 1}"#.to_owned()),
+        (&put, "/v1/functions/third", nobody.to_owned() + r#", "secret": "short"}"#),
+        (&post, "/v1/functions/orders/drain", r#"{"within_secs": 301}"#.to_owned()),
+        (&post, "/v1/functions/orders/drain", r#"{"within_secs": "long"}"#.to_owned()),
+        (&post, "/v1/bulk", r#"{"action": "redrive"}"#.to_owned()),
+        (&post, "/v1/bulk", r#"{"action": "resolve", "all": true}"#.to_owned()),
+        (&post, "/v1/bulk", r#"{"action": "redrive", "all": true, "canary": 501}"#.to_owned()),
+        (&post, "/v1/bulk", r#"{"action": "redrive", "all": true, "rate": "fast"}"#.to_owned()),
+        (&post, "/v1/bulk", r#"{"action": "redrive", "filter": {"error": "x"}}"#.to_owned()),
+        (&post, "/v1/bulk", r#"{"action": "redrive", "filter": {"function": "nobody"}}"#.to_owned()),
+        (&post, &redrive, r#"{"event": {"id": "a"}}"#.to_owned()),
+        (&post, &redrive, format!(r#"{{"event": {renamed}}}"#)),
+        (&post, &format!("{execution}/cancel"), String::new()),
+        (&post, &format!("{execution}/resolve"), String::new()),
+        (&post, "/v1/past/skip", String::new()),
+        (&get, "/v1/executions?cursor=x", String::new()),
+        (&get, "/v1/executions?holder=1", String::new()),
+        (&get, "/v1/executions?limit=many", String::new()),
+        (&get, "/v1/executions?status=LOST", String::new()),
+        (&get, "/v1/why", String::new()),
+    ];
+    let mut told = Vec::new();
+    for (method, path, body) in table {
+        let got = server.ask_with(method, path, &[], &body).await;
+        let problem: serde_json::Value = serde_json::from_slice(&got.body).unwrap();
+        let path = path.replace(&execution, "/v1/executions/ID");
+        let (status, detail) = (got.status.as_u16(), problem["detail"].as_str().unwrap());
+        told.push(format!("{method} {path} {body}").trim_end().to_owned());
+        told.push(format!("    {status}: {detail}"));
+    }
+    insta::assert_snapshot!(told.join("\n").replace(&function.address.to_string(), "127.0.0.1:FUNCTION"));
+}

@@ -2,7 +2,10 @@
 
 mod nodes;
 
-use super::support::{Server, orders};
+use super::{
+    document,
+    support::{Server, orders},
+};
 use crate::support::{Asked, Upstream, semel};
 use http::Method;
 use semel_testkit::servers;
@@ -97,4 +100,14 @@ async fn what_a_backup_brought_back_is_delivered_again_if_somebody_says_so() {
     assert_eq!(asked[1].header("ce-id"), ["old"]);
     are_in_order(&asked);
     counts_as_gone_back(&server, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_decided_about_the_past_is_answered_as_the_document_says() {
+    for (operation, wanted) in [("replayPast", "found"), ("skipPast", "number")] {
+        let (database, function) = (servers::postgres().await, Upstream::echo().await);
+        let server = restored(&database.url, &function).await;
+        let answered = document::done(&server, operation, "", "").await;
+        assert!(!answered[wanted].is_null(), "{answered}");
+    }
 }

@@ -203,6 +203,36 @@ async fn who_changed_what_is_listed() {
     assert_snapshot!(world.said(&["audit", "paused"]) + "\n" + &world.said(&["audit", "orders"]));
 }
 
+/// What was typed beside `--errors` counts, and so does what was typed beside everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_of_what_was_asked_for() {
+    let world = World::new().await;
+    for (id, data) in [("a", "{}"), ("b", "{}"), ("c", r#"{"late": true}"#)] {
+        world.server.event(id, data).await;
+    }
+    let is_so = |it: &serde_json::Value| it["errors"].as_array().unwrap().len() == 2;
+    world.server.when("/v1/errors", is_so).await;
+    let lines = |arguments: &[&str]| {
+        let said = world.said(arguments);
+        let (data, rest) = said.split_once("--- stdout\n").unwrap().1.split_once("--- stderr\n").unwrap();
+        (data.lines().count().saturating_sub(1), rest.to_owned())
+    };
+    assert_eq!(lines(&["dead", "--errors"]), (2, String::new()));
+    assert_eq!(
+        lines(&["dead", "--errors", "--limit", "1"]),
+        (1, "there are more: `--limit COUNT` shows them\n".to_owned())
+    );
+    assert_eq!(lines(&["dead", "--errors", "--function", "nobody"]), (0, "there are no errors\n".to_owned()));
+    assert_eq!(lines(&["dead", "--errors", "--name", "c"]), (1, String::new()));
+    assert_eq!(lines(&["dead", "--errors", "--before", "2020-01-01T00:00:00Z"]).0, 0);
+    assert_eq!(lines(&["executions", "--name", "a"]), (1, String::new()));
+    assert_eq!(lines(&["dead", "--name", "c"]).0, 0, "it waits");
+    assert!(world.said(&["redrive", "--name", "a"]).contains("redrive: 1 done, 0 skipped"));
+    let id = world.server.why_when("a", |_| true).await["execution"]["id"].as_str().unwrap().to_owned();
+    let audited = world.said(&["audit", &id[..12]]);
+    assert!(audited.contains("redrive") && audited.contains("job 1"), "{audited}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_get_json() {
     let world = World::new().await;

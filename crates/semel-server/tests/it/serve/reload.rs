@@ -117,3 +117,39 @@ async fn what_waits_for_a_function_that_is_gone_waits_until_it_is_back() {
     healed.called(1).await;
     assert_eq!(read(&server.event("evt-1", "{}").await)["duplicate"], true);
 }
+
+/// Every change is audited, by whichever way it comes; who sent the signal, nobody knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_file_changed_is_in_the_audit_log_by_name_and_no_secret_is() {
+    let function = Upstream::echo().await;
+    let server = Server::before(&function);
+    let more = "concurrency = 3\n[[source]]\nname = \"a\"\nauth = \"bearer\"\nsecret = \"correct horse\"\n";
+    write(&server, &orders(&function, more));
+    server.program.event("the file was read again");
+    let audited = async {
+        loop {
+            let entries = read(&server.get("/v1/audit").await)["entries"].as_array().unwrap().clone();
+            if entries.len() == 2 {
+                return entries;
+            }
+            // Another process's state can only be asked for again; the answer is what is waited for.
+        }
+    };
+    let entries = crate::support::soon("the audit log", audited).await;
+    let mut told: Vec<_> = entries
+        .iter()
+        .map(|it| {
+            let text = |name: &str| it[name].as_str().unwrap().to_owned();
+            format!("{} {} {}: {}", text("who"), text("what"), text("subject"), text("detail"))
+        })
+        .collect();
+    told.sort();
+    let address = function.address;
+    assert_eq!(
+        told,
+        [
+            "$signal reload /sources/a: source added by the file".to_owned(),
+            format!("$signal reload orders: function changed by the file, http://{address}: concurrency"),
+        ]
+    );
+}

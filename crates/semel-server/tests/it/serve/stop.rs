@@ -1,6 +1,6 @@
 //! Ending, and beginning again.
 
-use super::support::{Server, event, full, orders, read};
+use super::support::{Server, event, full, orders, read, told};
 use crate::support::{Asked, Client, Raw, Upstream, semel, soon};
 use insta::assert_snapshot;
 use semel_testkit::Mount;
@@ -126,7 +126,8 @@ async fn told_to_stop_it_takes_what_is_being_sent_begins_no_call_and_says_that_i
     assert!(taken.starts_with("HTTP/1.1 202 "), "{taken}");
     for _ in 0..2 {
         let ready = ready().await;
-        assert_eq!((ready.status.as_u16(), ready.text()), (503, "{\"status\":\"stopping\"}\n"));
+        assert_eq!(told(&ready), (503, "not-ready".to_owned()));
+        assert!(ready.text().contains("Not now: it is stopping."), "{ready:?}");
     }
     gate.open(1);
     assert!(server.program.ended().success());
