@@ -31,6 +31,15 @@ impl Mistakes {
     }
 }
 
+/// A limit that can be taken off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Limit {
+    /// There is none.
+    None,
+    /// This many.
+    Of(u64),
+}
+
 /// A table that is being read.
 pub(crate) struct Section<'a> {
     /// As it is called in messages: `proxy.limits`; empty for the file itself.
@@ -120,12 +129,14 @@ impl<'a> Section<'a> {
     }
 
     /// A whole number in a range, or `none`.
-    pub(crate) fn number_or_none(&self, key: &'a str, least: u64, most: u64) -> Option<Option<u64>> {
+    pub(crate) fn number_or_none(&self, key: &'a str, least: u64, most: u64) -> Option<Limit> {
         self.read(key, |value| match value {
-            DeValue::String(text) if text == "none" => Ok(None),
+            DeValue::String(text) if text == "none" => Ok(Limit::None),
             other => {
                 let number = whole(other).filter(|it| (least..=most).contains(it));
-                number.map(Some).ok_or_else(|| format!("a whole number from {least} to {most}, or `none`"))
+                number
+                    .map(Limit::Of)
+                    .ok_or_else(|| format!("a whole number from {least} to {most}, or `none`"))
             }
         })
     }

@@ -1,7 +1,7 @@
 //! When a function's failed attempts are made again: a preset, and the knobs that change it.
 
 use super::{
-    read::Section,
+    read::{Limit, Section},
     value::{self, Wanted, one_of},
 };
 use semel_core::retry::{
@@ -48,8 +48,12 @@ pub(super) fn read(section: &Section<'_>) -> RetryPolicy {
     if let Some(backoff) = backoff {
         policy = checked(policy.with_backoff(backoff));
     }
-    if let Some(attempts) = attempts {
-        policy = checked(policy.with_attempts_max(attempts.map(|it| it as u32)));
+    if let Some(limit) = attempts {
+        let limit = match limit {
+            Limit::None => None,
+            Limit::Of(attempts) => Some(attempts as u32),
+        };
+        policy = checked(policy.with_attempts_max(limit));
     }
     if let Some(age) = section.duration("event_age_max", EVENT_AGE.0, EVENT_AGE.1) {
         policy = policy.with_event_age_max(Some(age));
