@@ -78,7 +78,7 @@ mod tests {
         let empty = bucket.taken(&rate, T, 3);
         let next = empty.has_at(&rate, 1).unwrap();
         assert_eq!((empty.tokens(&rate, T), next), (0, T + rate.spacing()));
-        assert_eq!(empty.tokens(&rate, next - Duration::from_nanos(1)), 0);
+        assert_eq!(empty.tokens(&rate, next.saturating_sub(Duration::from_nanos(1))), 0);
         assert_eq!(empty.tokens(&rate, next), 1);
         assert_eq!(empty.tokens(&rate, T + rate.spacing() * 5 / 2), 2);
         assert_eq!(empty.tokens(&rate, T + Duration::from_mins(1)), 3);

@@ -49,6 +49,8 @@ pub(super) struct Oracle {
     pub(super) violation: Option<String>,
     /// What is started until then may have been claimed before the queue's clock jumped forwards, by the clock that never jumps.
     excused_until: Duration,
+    /// The latest moment that the queue's clock showed when it jumped: what had expired by then may be gone.
+    latest: Timestamp,
     /// Functions of which nothing is to be started.
     drained: BTreeSet<&'static str>,
     /// How often somebody resumed each function.
@@ -128,7 +130,7 @@ impl Oracle {
         self.check(seen < fence, || format!("{id}: fence {fence} after {seen}"));
         if let Some(Stands { expires_at, .. }) = before {
             // Who purges goes by what it takes for the queue's clock.
-            let has_expired = expires_at <= now + EARLY_MAX;
+            let has_expired = expires_at <= now.max(self.latest) + EARLY_MAX;
             self.check(has_expired, || {
                 format!("{id} was forgotten at {now:?}, and expires at {expires_at:?}")
             });
@@ -143,7 +145,8 @@ impl Oracle {
 
     /// Whether an execution may be gone by now.
     pub(super) fn may_be_gone(&mut self, now: Timestamp, id: ExecutionId) -> bool {
-        self.story(&id.to_string()).stands.as_ref().is_some_and(|it| it.expires_at <= now + EARLY_MAX)
+        let latest = now.max(self.latest) + EARLY_MAX;
+        self.story(&id.to_string()).stands.as_ref().is_some_and(|it| it.expires_at <= latest)
     }
 
     /// The queue handed this out.
@@ -275,7 +278,8 @@ impl Oracle {
     }
 
     /// The queue's clock jumps at this moment. If it does so forwards, leases lapse that should not.
-    pub(super) fn jumps(&mut self, monotonic: Duration, is_forwards: bool) {
+    pub(super) fn jumps(&mut self, now: Timestamp, monotonic: Duration, is_forwards: bool) {
+        self.latest = self.latest.max(now);
         if is_forwards {
             self.excused_until = monotonic + START_MAX;
         }
