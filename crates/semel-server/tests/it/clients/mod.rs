@@ -3,6 +3,7 @@
 //! `cargo xtask test` brings what they need; `cargo xtask clients` runs these tests alone.
 
 mod crowd;
+mod demo;
 mod outside;
 mod senders;
 
