@@ -201,7 +201,10 @@ impl Bench {
             removed += purging.await.expect("it does not panic");
             ratios.push(during.iter().sum::<f64>() / during.len() as f64 / before);
         }
-        println!("\n{removed} executions expired under traffic: {:.2} of the throughput before", median(ratios));
+        println!(
+            "\n{removed} executions expired under traffic: {:.2} of the throughput before",
+            median(ratios)
+        );
     }
 
     /// The queue and the limit, turn by turn. What an execution cost, in microseconds of a processor.
