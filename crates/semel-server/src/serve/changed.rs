@@ -138,8 +138,18 @@ fn function(settings: &FunctionSettings) -> Thing {
 }
 
 fn source(settings: &SourceSettings) -> Thing {
-    let SourceSettings { name: _, format, auth, mode, functions, rules, topic, origins, redelivery } =
-        settings;
+    let SourceSettings {
+        name: _,
+        format,
+        auth,
+        mode,
+        functions,
+        rules,
+        topic,
+        origins,
+        origin_rate_max,
+        redelivery,
+    } = settings;
     let secrets = match auth {
         AuthSettings::ApiKey { secrets, .. }
         | AuthSettings::Bearer { secrets }
@@ -160,6 +170,7 @@ fn source(settings: &SourceSettings) -> Thing {
         ("attributes", hash(rules)),
         ("topic", hash(topic)),
         ("origins", hash(origins)),
+        ("origin_rate_max", hash(origin_rate_max)),
         ("redelivery", hash(redelivery)),
     ];
     Thing { kind: "source", about: String::new(), settings: settings.into_iter().collect() }
