@@ -138,7 +138,7 @@ pub(crate) fn routes() -> Vec<Route> {
                 Operator,
                 "/v1/errors/{print}/stop",
                 "stopErrors",
-                "Parks everything that waits after this error",
+                "Parks everything that waits after this error, and what fails with it meanwhile",
             ),
             jobs::stop_errors,
         )
