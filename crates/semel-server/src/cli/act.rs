@@ -5,6 +5,7 @@
 //! 2. Many are named by options, or by `--all`. They are changed in the background of the server; a terminal shows how far that
 //!    is until it is over. For that they are counted first, which nobody else waits for.
 //! 3. `--dry-run` only counts.
+//! 4. `semel park --error PRINT`, with nothing else, stops that error: what is in progress and fails with it is parked, too.
 
 use super::{
     client::{Client, Server},
@@ -21,6 +22,7 @@ use crate::{
     progress::{Progress, bar, per_second},
 };
 use clap::Args;
+use semel_core::execution::ErrorPrint;
 use serde_json::{Value, json};
 use std::{path::PathBuf, thread, time::Duration};
 
@@ -135,8 +137,19 @@ fn act(typed: &Typed, verb: Verb, body: Option<&Value>, canary: Option<u32>) -> 
         body["canary"] = canary.into();
     }
     let total = if typed.dry_run { None } else { counted(&client, &body) };
-    let begun: JobView = client.read(client.post("/v1/bulk", Some(&body))?)?;
+    let begun = match stopped(verb, &body) {
+        Some(path) => client.post(&path, None)?,
+        None => client.post("/v1/bulk", Some(&body))?,
+    };
+    let begun: JobView = client.read(begun)?;
     follow(&client, begun, &Following { verb: verb.as_str(), is_dry: typed.dry_run, total })
+}
+
+/// Where to ask for it, if everything is meant that fails with one error, and not only what waits after it now.
+fn stopped(verb: Verb, body: &Value) -> Option<String> {
+    let print = body["filter"]["error"].as_str().filter(|it| it.parse::<ErrorPrint>().is_ok())?;
+    let is_alone = body["filter"].as_object()?.len() == 1 && body["dry_run"] == false && body["rate"].is_null();
+    (verb == Verb::Park && is_alone).then(|| format!("/v1/errors/{print}/stop"))
 }
 
 /// How many there are, if anybody looks on. What goes wrong with that goes wrong again, and is told then.
@@ -286,6 +299,22 @@ mod tests {
         let (action, who) = ("redrive".to_owned(), "ada".to_owned());
         let began_at = Moment(Timestamp::from_millis(0));
         JobView { number: 7, action, who, began_at, state, matched, done: matched / 2, skipped: 0, error }
+    }
+
+    #[test]
+    fn an_error_that_is_parked_by_itself_is_stopped() {
+        let print = "0123456789abcdef";
+        let check = |verb, filter: Value, is_dry: bool, expected: Option<&str>| {
+            let body = json!({ "filter": filter, "dry_run": is_dry });
+            assert_eq!(stopped(verb, &body).as_deref(), expected, "{body}");
+        };
+        let error = json!({ "error": print });
+        check(Verb::Park, error.clone(), false, Some("/v1/errors/0123456789abcdef/stop"));
+        check(Verb::Park, error.clone(), true, None);
+        check(Verb::Unpark, error, false, None);
+        check(Verb::Park, json!({ "error": print, "function": "orders" }), false, None);
+        check(Verb::Park, json!({ "error": "x/../y" }), false, None);
+        check(Verb::Park, json!({ "function": "orders" }), false, None);
     }
 
     #[test]
