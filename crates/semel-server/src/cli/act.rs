@@ -148,7 +148,8 @@ fn act(typed: &Typed, verb: Verb, body: Option<&Value>, canary: Option<u32>) -> 
 /// Where to ask for it, if everything is meant that fails with one error, and not only what waits after it now.
 fn stopped(verb: Verb, body: &Value) -> Option<String> {
     let print = body["filter"]["error"].as_str().filter(|it| it.parse::<ErrorPrint>().is_ok())?;
-    let is_alone = body["filter"].as_object()?.len() == 1 && body["dry_run"] == false && body["rate"].is_null();
+    let is_alone =
+        body["filter"].as_object()?.len() == 1 && body["dry_run"] == false && body["rate"].is_null();
     (verb == Verb::Park && is_alone).then(|| format!("/v1/errors/{print}/stop"))
 }
 
