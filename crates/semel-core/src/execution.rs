@@ -8,9 +8,8 @@
 //! 4. [`Execution::due_at`] is the one index: when to start it, or when its lease lapses. Schedule, retry
 //!    and rescue are one query.
 //! 5. What is unfinished never expires, and neither does a doubt. Retention begins when an execution ends.
-//! 6. A dead letter is a FAILED execution whose event is kept. Where retry is off none is: what failed stays
-//!    without it, as long as duplicates must be recognised. What the function refused is `fatal` there, too, because a
-//!    sender who waits must be told not to come again; everything else is `dropped`, and its sender's to try again.
+//! 6. A dead letter is a FAILED execution whose event is kept. Only `dropped` ones lose it; they stay, without
+//!    it, as long as duplicates must be recognised.
 //! 7. A redrive keeps the id and raises the generation: it changes what is stored, so no deduplication can
 //!    swallow it. Its attempts and its window begin anew, and the event's age no longer counts: whoever
 //!    redrives has judged that.

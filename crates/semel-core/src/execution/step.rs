@@ -298,11 +298,6 @@ impl Moment<'_> {
         let (expires_at, event) = match reason {
             Reason::OutcomeUnknown => (Timestamp::NEVER, self.before.event.clone()),
             Reason::Dropped => (self.now + self.policy.retention(), None),
-            // What the function said stands as it said it, for senders who wait and would come again; but where retry is off,
-            // no failure is kept.
-            Reason::Fatal | Reason::TooOld if !self.policy.is_on() && !is_on("retry_off_keeps_events") => {
-                (self.now + self.policy.retention(), None)
-            }
             Reason::Exhausted if is_on("dead_letter_loses_event") => {
                 (self.now + self.policy.retention(), None)
             }

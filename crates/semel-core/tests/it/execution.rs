@@ -272,24 +272,6 @@ fn a_dropped_execution_loses_its_event_but_is_still_recognised() {
     check_step(&dropped, Input::Redrive { event: Some(b"again".as_slice().into()) });
 }
 
-/// A sender who waits must be told not to come again, so the reason stays; but there is no dead letter.
-#[test]
-fn where_retry_is_off_no_failure_keeps_its_event_whatever_the_function_said() {
-    let off = RetryPolicy::default();
-    let reject = Input::Reject { error: "no".to_owned() };
-    let fatal = step(NOON, &running(1), reject, &off, Jitter::LEAST).unwrap();
-    assert_eq!((fatal.phase.reason(), &fatal.event), (Some(Reason::Fatal), &None));
-    let expired = Execution { event_expires_at: Some(NOON - HOUR), ..running(1) };
-    let too_old = step(NOON, &expired, Input::Lapse, &off, Jitter::LEAST).unwrap();
-    assert_eq!((too_old.phase.reason(), &too_old.event), (Some(Reason::TooOld), &None));
-    for dropped in [fatal, too_old] {
-        assert!(!dropped.is_dead_letter() && !dropped.is_expired(NOON + HOUR));
-        assert!(step(NOON, &dropped, Input::Redrive { event: None }, &off, Jitter::LEAST).is_err());
-    }
-    let cancelled = step(NOON, &running(1), Input::Cancel, &off, Jitter::LEAST).unwrap();
-    assert!(cancelled.event.is_some(), "an operator may want it back");
-}
-
 #[test]
 fn a_duplicate_does_not_change_when_something_failed() {
     let dead = check_step(&running(1), Input::Reject { error: "no".to_owned() });
@@ -455,13 +437,8 @@ proptest! {
         prop_assert_eq!(after.expires_at == Timestamp::NEVER, !after.status().is_terminal() || in_doubt);
         let restarts = matches!(input, Input::Redrive { .. } | Input::Resolve(Resolution::DidNot));
         prop_assert_eq!(after.generation > before.generation, restarts && before.generation < u32::MAX);
-        let is_kept = match after.phase.reason() {
-            Some(Reason::Dropped) => false,
-            Some(Reason::Fatal | Reason::TooOld) => policy.is_on() || is_repeat,
-            _ => true,
-        };
-        if is_kept && before.event.is_some() {
-            prop_assert!(after.event.is_some(), "only what fails where retry is off loses its event");
+        if after.phase.reason() != Some(Reason::Dropped) && before.event.is_some() {
+            prop_assert!(after.event.is_some(), "only what is dropped loses its event");
         }
     }
 
