@@ -549,11 +549,6 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
     Sabotage {
-        name: "retry_off_keeps_events",
-        breaks: "where retry is off no failure keeps its event, whatever the function said",
-        caught_by: "binary_id(semel-core::it) & test(execution::)",
-    },
-    Sabotage {
         name: "chance_without_seed",
         breaks: "a simulation is the same every time",
         caught_by: "package(semel-runtime) & test(sim::the_same_seed_gives_the_same_trace)",

@@ -158,11 +158,15 @@ fn end(function: &FunctionSettings) -> String {
         "after one attempt".to_owned()
     };
     let then = match &function.dead_letter {
-        _ if !policy.is_on() => "an event that failed is gone".to_owned(),
         DeadLetterSettings::Keep => "then it is a dead letter".to_owned(),
         DeadLetterSettings::None => "then only that it failed is kept".to_owned(),
         DeadLetterSettings::Url(url) => format!("then it is a dead letter, and sent to {url}"),
         DeadLetterSettings::Function(name) => format!("then it is a dead letter, and given to `{name}`"),
+    };
+    let then = if policy.is_on() {
+        then
+    } else {
+        format!("an event that failed is gone, unless the function refused it: {then}")
     };
     format!("{after}; {then}; remembered for {retention}")
 }
