@@ -191,7 +191,7 @@ fn check_chosen(rows: &[usize], is_endless: bool, expected: &[usize]) {
 
 #[test]
 fn what_a_journal_of_ordinary_values_becomes_is_not_written_twice() {
-    check_chosen(&[100_000; 64], false, &[]);
+    check_chosen(&[100_000; super::MANY_MAX], false, &[]);
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn more_than_a_few_small_files_become_one() {
 
 #[test]
 fn the_smallest_of_very_many_files_become_one_that_can_still_be_mapped() {
-    let mut rows = [1_000_000; 70];
+    let mut rows = [1_000_000; super::MANY_MAX + 1];
     (rows[3], rows[30]) = (60_000, 50_000);
     check_chosen(&rows, false, &[30, 3, 0, 1, 2, 4]);
-    check_chosen(&[3_000_000; 70], false, &[]);
+    check_chosen(&[3_000_000; super::MANY_MAX + 1], false, &[]);
 }
