@@ -289,6 +289,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::stores) & test(/^postgres::fences::/)",
     },
     Sabotage {
+        name: "postgres_fences_wait_for_standbys",
+        breaks: "a primary that waits for a standby can be asked what is wrong",
+        caught_by: "binary_id(semel::stores) & test(/^postgres::standby::a_primary_whose/)",
+    },
+    Sabotage {
         name: "postgres_trust_unshaken",
         breaks: "connections are asked whether they are there, after one was found broken",
         caught_by: "binary_id(semel::stores) & test(/^postgres::line::connections_that_broke/)",

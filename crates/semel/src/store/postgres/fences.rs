@@ -7,7 +7,10 @@
 //! 3. It is only ever moved forward, and by one connection at a time, under a lock. Those that ask it for numbers meanwhile do
 //!    not wait; it is moved [`AHEAD`] of the clock, and they would have to ask 125,000 times in between to be given one twice.
 //! 4. Whoever knows that the database went back moves it again, beyond what it can have given on new connections ([`leap`]).
-//! 5. However wrong a clock is, it cannot use the numbers up: see [`BY_CLOCK_MAX`].
+//! 5. Moving it waits neither for the disk nor for a standby ([`AT_ONCE`]): whatever is written under a number waits for its own
+//!    commit, which comes after the move in the log. Otherwise no connection could be made, not even to ask what is wrong,
+//!    while a primary waits for a standby that is not there.
+//! 6. However wrong a clock is, it cannot use the numbers up: see [`BY_CLOCK_MAX`].
 //!
 //! A user's own pool makes its connections by itself: there the sequence is moved when a store is made of it, and a failover
 //! that loses writes under a store that lives on is not noticed.
@@ -27,6 +30,8 @@ const AHEAD: u32 = 1_000_000 / UNIT_US;
 const BY_CLOCK_MAX: u64 = 1 << 49;
 /// Held by whoever moves it. The number is any.
 const LOCK: u32 = 7_310_580;
+/// For this transaction: it is over without waiting.
+const AT_ONCE: &str = "SELECT set_config('synchronous_commit', 'off', true)";
 const DOING: &str = "moving the sequence of fences";
 
 /// Who moves it.
@@ -55,8 +60,9 @@ fn catch_up(table: &Table, mover: Mover) -> String {
         Mover::Connection => "has_sequence_privilege(s.it, 'UPDATE')",
     };
     let may = if is_on("postgres_fences_go_back") { "false" } else { may };
+    let at_once = if is_on("postgres_fences_wait_for_standbys") { "SELECT 1" } else { AT_ONCE };
     format!(
-        "SELECT pg_advisory_xact_lock({LOCK}); \
+        "{at_once}; SELECT pg_advisory_xact_lock({LOCK}); \
          SELECT setval(s.it, s.now + {AHEAD}) FROM (SELECT {sequence} AS it, {now} AS now) s \
          WHERE s.it IS NOT NULL AND coalesce(pg_sequence_last_value(s.it), 0) < s.now AND {may} \
          AND NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
@@ -81,7 +87,7 @@ pub(super) fn kept_up(pool: PgPoolOptions, table: &Table) -> PgPoolOptions {
 pub async fn leap(connection: &mut PgConnection, table: &Table) -> Result<(), StoreError> {
     let (sequence, now, far) = (sequence(table), now(), 2 * AHEAD);
     let text = format!(
-        "SELECT pg_advisory_xact_lock({LOCK}); \
+        "{AT_ONCE}; SELECT pg_advisory_xact_lock({LOCK}); \
          SELECT setval(s.it, greatest(coalesce(pg_sequence_last_value(s.it), 0), s.now) + {far}) \
          FROM (SELECT {sequence} AS it, {now} AS now) s"
     );

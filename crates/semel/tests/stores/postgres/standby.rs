@@ -6,7 +6,7 @@ use semel::{
     doctor::{Finding, Severity},
     store::postgres::PostgresStore,
 };
-use sqlx::{AssertSqlSafe, PgPool, postgres::PgConnectOptions};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, postgres::PgConnectOptions};
 
 /// What the standby calls itself.
 const NAME: &str = "second";
@@ -53,6 +53,33 @@ fn check(error: &StoreError) {
 async fn wait_for(store: &PostgresStore, name: &str) {
     run(store.pool(), &format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'")).await;
     run(store.pool(), "SELECT pg_reload_conf()").await;
+}
+
+/// The settings were read again, and whoever commits waits for a standby.
+async fn until_a_commit_waits(store: &PostgresStore) {
+    let waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')";
+    for _ in 0..100_000 {
+        if sqlx::query_scalar(waiting).fetch_one(store.pool()).await.unwrap() {
+            return;
+        }
+    }
+    panic!("no commit waits");
+}
+
+/// Commits wait for it; connections are made all the same, also where the fences have fallen behind the clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_whose_standby_is_not_there_can_still_be_asked_what_is_wrong() {
+    let primary = Server::primary();
+    let store = PostgresStore::builder().create().connect(&primary.url()).await.unwrap();
+    wait_for(&store, NAME).await;
+    let mut writer = PgConnection::connect(&primary.url()).await.unwrap();
+    let writing = tokio::spawn(async move {
+        while sqlx::query("SELECT setval('semel_records_fence', 1)").execute(&mut writer).await.is_ok() {}
+    });
+    until_a_commit_waits(&store).await;
+    moves_to(&store, &primary).await;
+    writing.await.unwrap();
+    until(&store, Severity::Warning, "second, none of which is connected").await;
 }
 
 /// Nobody who holds a lease loses it, nothing that was done is done again, and fences go on growing.
