@@ -21,8 +21,7 @@ mod strings;
 
 pub use json::{JSON_DEPTH_MAX, NotJson};
 
-use crate::{hex::Hex, scratch::with_bytes};
-use sha2::{Digest, Sha256};
+use crate::{hex::Hex, scratch::with_bytes, sha256::Sha256};
 use std::{fmt, num::NonZeroU8};
 
 /// The rules of today.
@@ -93,8 +92,8 @@ impl Fingerprint {
     }
 
     fn hashed(domain: Domain, canonical: &[u8]) -> Self {
-        let hash = Sha256::new().chain_update([domain as u8]).chain_update(canonical).finalize();
-        Self { version: VERSION, hash: hash.into() }
+        let hash = Sha256::new().and(&[domain as u8]).and(canonical).finish();
+        Self { version: VERSION, hash }
     }
 
     /// Of several byte strings in a row, and of a JSON text after them, if there is one. Without one, none of them is copied.
@@ -110,11 +109,11 @@ impl Fingerprint {
                 Self::of_canonical(Domain::PartsAndJson, head, text)
             });
         }
-        let mut hash = Sha256::new().chain_update([Domain::Parts as u8]);
+        let mut hash = Sha256::new().and(&[Domain::Parts as u8]);
         for part in parts {
             hash.update(part);
         }
-        Ok(Self { version: VERSION, hash: hash.finalize().into() })
+        Ok(Self { version: VERSION, hash: hash.finish() })
     }
 
     /// As [`Fingerprint::of_parts`], of one byte string and a JSON text. The buffer is used to put them together, and is
@@ -134,9 +133,9 @@ impl Fingerprint {
     /// Of the canonical form of a JSON text, after what stands in the buffer, which is given back as it was.
     fn of_canonical(domain: Domain, head: &mut Vec<u8>, text: &[u8]) -> Result<Self, NotJson> {
         if large::is_large(text) {
-            let hash = Sha256::new().chain_update([domain as u8]).chain_update(&*head);
-            let hash = large::hash_canonical(hash, text)?.finalize();
-            return Ok(Self { version: VERSION, hash: hash.into() });
+            let hash = Sha256::new().and(&[domain as u8]).and(head);
+            let hash = large::hash_canonical(hash, text)?.finish();
+            return Ok(Self { version: VERSION, hash });
         }
         let length = head.len();
         let (whole, written) = json::canonical_after(std::mem::take(head), text);

@@ -15,8 +15,7 @@ mod parts;
 
 pub use by_identity::{ByIdentity, IdentityHasher};
 
-use crate::{hex::Hex, sabotage::is_on, scan::is_printable, scratch::with_bytes};
-use sha2::{Digest, Sha256};
+use crate::{hex::Hex, sabotage::is_on, scan::is_printable, scratch::with_bytes, sha256::sha256};
 use std::{fmt, sync::Arc};
 
 /// Longest scope, in bytes over all its parts.
@@ -223,7 +222,7 @@ impl Key {
     }
 
     fn hashed(preimage: &[u8], id_start: usize, effect_start: usize) -> Self {
-        let identity = Identity(Sha256::digest(preimage).into());
+        let identity = Identity(sha256(preimage));
         Self { preimage: preimage.into(), starts: (id_start as u16, effect_start as u16), identity }
     }
 

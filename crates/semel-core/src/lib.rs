@@ -20,6 +20,7 @@ pub mod retry;
 pub mod sabotage;
 pub mod scan;
 pub mod scratch;
+pub mod sha256;
 pub mod store;
 pub mod time;
 pub mod wire;

@@ -13,10 +13,10 @@ use crate::seal::Seal;
 use semel_core::{
     key::Key,
     record::{Body, NotKept},
+    sha256::sha256,
     time::Timestamp,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use sha2::{Digest, Sha256};
 
 /// Results of fewer bytes are stored as they are.
 pub(crate) const COMPRESS_BYTES_MIN: usize = 1024;
@@ -109,7 +109,7 @@ impl Keeping<'_> {
             return Body::Kept { bytes, until: self.until };
         }
         // Of what was sealed: the digest of what is in it would let others guess it.
-        let digest = Sha256::digest(&bytes).into();
+        let digest = sha256(&bytes);
         Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest }
     }
 }

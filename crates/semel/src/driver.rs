@@ -26,10 +26,10 @@ use semel_core::{
     key::Key,
     record::{Body, NotKept, Record, State, Stored},
     sabotage,
+    sha256::sha256,
     store::{StoreError, StoreErrorKind, Swap},
     time::{Clock, Timestamp},
 };
-use sha2::{Digest, Sha256};
 use std::{
     pin::Pin,
     sync::Arc,
@@ -352,7 +352,7 @@ fn has_body(record: &Record) -> bool {
 /// The same outcome, without a result that is too large for the store.
 fn without_body(record: &Record) -> Record {
     let State::Completed(Body::Kept { bytes, .. }) = &record.state else { return record.clone() };
-    let (size, digest) = (bytes.len() as u64, Sha256::digest(bytes).into());
+    let (size, digest) = (bytes.len() as u64, sha256(bytes));
     let state = State::Completed(Body::NotKept { cause: NotKept::TooLarge, size, digest });
     Record { state, ..record.clone() }
 }

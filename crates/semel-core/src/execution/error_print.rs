@@ -1,6 +1,6 @@
 //! Errors that are the same but for their numbers.
 
-use sha2::{Digest, Sha256};
+use crate::sha256::sha256;
 use std::{fmt, str::FromStr};
 
 /// What of an error is looked at, in bytes.
@@ -25,7 +25,7 @@ impl ErrorPrint {
     /// Of this error.
     pub fn of(error: &str) -> Self {
         let looked_at = &error[..error.floor_char_boundary(LOOKED_AT_BYTES)];
-        let hash = Sha256::digest(without_numbers(looked_at));
+        let hash = sha256(without_numbers(looked_at));
         Self(u64::from_be_bytes(*hash.first_chunk().expect("a hash has more bytes than that")))
     }
 }

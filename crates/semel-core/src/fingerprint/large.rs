@@ -16,8 +16,7 @@ use super::{
     json::{Fault, Form, NotJson, Reader, Written},
     strings::{Pieces, behind, compare},
 };
-use crate::sabotage::is_on;
-use sha2::{Digest, Sha256};
+use crate::{sabotage::is_on, sha256::Sha256};
 use std::{cmp::Ordering, ops::Range};
 
 /// Largest value that is written whole before it is hashed.
@@ -54,7 +53,7 @@ trait Hash {
 
 impl Hash for Sha256 {
     fn update(&mut self, piece: &[u8]) {
-        Digest::update(self, piece);
+        Self::update(self, piece);
     }
 }
 

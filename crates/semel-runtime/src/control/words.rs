@@ -1,9 +1,8 @@
 //! What an operator asked for, in words: for the audit log.
 
 use super::{BulkOptions, JobState};
-use semel_core::{queue::Filter, time::Timestamp};
+use semel_core::{queue::Filter, sha256::sha256, time::Timestamp};
 use semel_events::event::{Event, EventTime};
-use sha2::{Digest as _, Sha256};
 use std::{collections::BTreeSet, fmt::Write as _};
 
 /// Most attributes of an edited event that are named.
@@ -89,7 +88,7 @@ fn different(one: &Event, other: &Event) -> Vec<String> {
 fn hash(event: &Event) -> String {
     let Some(data) = event.data() else { return "none".to_owned() };
     let mut text = String::new();
-    for byte in &Sha256::digest(data)[..HASH_BYTES] {
+    for byte in &sha256(data)[..HASH_BYTES] {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }

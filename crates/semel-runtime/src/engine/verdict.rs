@@ -22,9 +22,9 @@ use semel_core::{
     execution::{Execution, Input},
     record::{Body, NotKept},
     sabotage::is_on,
+    sha256::sha256,
     time::Timestamp,
 };
-use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 /// Longest result that is kept, in bytes.
@@ -138,8 +138,7 @@ fn kept(now: Timestamp, bytes: Vec<u8>) -> Body {
 }
 
 fn not_kept(bytes: &[u8]) -> Body {
-    let digest = Sha256::digest(bytes).into();
-    Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest }
+    Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest: sha256(bytes) }
 }
 
 fn health_of(heard: &Heard) -> Health {

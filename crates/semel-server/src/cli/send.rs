@@ -16,8 +16,8 @@ use crate::{
 use bytes::Bytes;
 use clap::Args;
 use http::Method;
+use semel_core::sha256::sha256;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 use std::{
     io::Read as _,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -184,7 +184,7 @@ fn with_data(content_type: &str, data: &Value) -> Map<String, Value> {
 /// An id that nobody had before: of this moment and this process.
 fn new_id() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let hash = Sha256::digest(format!("{} {}", since.as_nanos(), std::process::id()));
+    let hash = sha256(format!("{} {}", since.as_nanos(), std::process::id()));
     hex::write(&hash[..10])
 }
 

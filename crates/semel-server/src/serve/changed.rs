@@ -11,7 +11,7 @@
 use crate::config::{
     AuthSettings, DeadLetterSettings, FunctionSettings, Secret, ServerSettings, SourceSettings, TokenSettings,
 };
-use sha2::{Digest as _, Sha256};
+use semel_core::sha256::{Sha256, sha256};
 use std::{collections::BTreeMap, fmt::Debug};
 
 /// What a file says, in hashes.
@@ -184,16 +184,16 @@ fn token(settings: &TokenSettings) -> Thing {
 
 /// Of a value without secrets in it: those are never shown.
 fn hash(value: &(impl Debug + ?Sized)) -> Hash {
-    Sha256::digest(format!("{value:?}")).into()
+    sha256(format!("{value:?}"))
 }
 
 /// Of secrets as they are at this moment. One that cannot be looked up is told elsewhere.
 fn hash_of_secrets(secrets: &[Secret]) -> Hash {
     let mut hasher = Sha256::new();
     for secret in secrets {
-        hasher.update(Sha256::digest(secret.look_up().unwrap_or_default()));
+        hasher.update(&sha256(secret.look_up().unwrap_or_default()));
     }
-    hasher.finalize().into()
+    hasher.finish()
 }
 
 #[cfg(test)]

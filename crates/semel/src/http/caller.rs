@@ -8,8 +8,7 @@
 //! It does not authenticate. Put the layer below whatever does, or let that tell who it is: [`Caller::from_fn`].
 
 use ::http::{HeaderMap, HeaderName, header::AUTHORIZATION, request::Parts};
-use semel_core::sabotage;
-use sha2::{Digest, Sha256};
+use semel_core::{sabotage, sha256::Sha256};
 use std::{fmt, sync::Arc};
 
 type Tell = dyn Fn(&Parts) -> Option<Vec<u8>> + Send + Sync;
@@ -83,10 +82,10 @@ fn hash_all(headers: &HeaderMap, name: &HeaderName) -> Option<CallerId> {
 fn hash<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> CallerId {
     let mut hasher = Sha256::new();
     for value in values {
-        hasher.update((value.len() as u64).to_be_bytes());
+        hasher.update(&(value.len() as u64).to_be_bytes());
         hasher.update(value);
     }
-    CallerId(hasher.finalize().into())
+    CallerId(hasher.finish())
 }
 
 impl fmt::Debug for Caller {

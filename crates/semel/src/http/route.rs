@@ -6,8 +6,10 @@
 //! 3. Any text is a route: what could not be part of a key as it is goes in as its hash.
 
 use ::http::{Uri, request::Parts};
-use semel_core::key::{PartRef, SCOPE_BYTES_MAX, is_text};
-use sha2::{Digest, Sha256};
+use semel_core::{
+    key::{PartRef, SCOPE_BYTES_MAX, is_text},
+    sha256::sha256,
+};
 
 /// Longest text that goes into a key's scope as it is: the name of the service, the method and the route fit together.
 const TEXT_BYTES_MAX: usize = SCOPE_BYTES_MAX / 3;
@@ -43,7 +45,7 @@ pub(super) enum Named<'a> {
 impl<'a> Named<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let is_plain = text.len() <= TEXT_BYTES_MAX && is_text(text);
-        if is_plain { Self::Plain(text) } else { Self::Hashed(Sha256::digest(text).into()) }
+        if is_plain { Self::Plain(text) } else { Self::Hashed(sha256(text)) }
     }
 
     pub(super) fn part(&self) -> PartRef<'_> {

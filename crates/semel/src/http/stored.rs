@@ -17,8 +17,7 @@ use super::{
 use crate::{codec::Encoded, http::Body};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header::TRAILER, response::Parts};
 use bytes::Bytes;
-use semel_core::sabotage;
-use sha2::{Digest, Sha256};
+use semel_core::{sabotage, sha256::Sha256};
 
 const VERSION: u8 = 1;
 const KEPT: u8 = 0;
@@ -86,7 +85,7 @@ impl Unkept {
             left -= piece.len();
         }
         let read = DIGEST_BYTES_MAX - left;
-        let digest = (read > 0).then(|| hash.finalize().into());
+        let digest = (read > 0).then(|| hash.finish());
         Self { reason, size, read: read as u64, digest }
     }
 }
@@ -278,6 +277,7 @@ mod tests {
     use super::*;
     use crate::http::REPLAY_HEADERS;
     use proptest::{collection::vec, prelude::*};
+    use semel_core::sha256::sha256;
 
     fn parts(status: u16, headers: &HeaderMap) -> Parts {
         let mut response = Response::builder().status(status).body(()).unwrap();
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn no_more_of_a_body_is_hashed_than_the_limit() {
         let long = vec![7; DIGEST_BYTES_MAX];
-        let digest = |it: &[u8]| Some(Sha256::digest(it).into());
+        let digest = |it: &[u8]| Some(sha256(it));
         let of = |pieces| Unkept::new(UnkeptReason::TooLong, pieces, None);
         let read = of([b"ab", b"c"]);
         assert_eq!((read.read, read.digest), (3, digest(b"abc")));

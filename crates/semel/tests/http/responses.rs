@@ -13,7 +13,7 @@ use semel::{
         DIGEST_BYTES_MAX, IdempotencyLayer, RESPONSE_BYTES_MAX, Recorded, RecordedBody, Unkept, UnkeptReason,
     },
 };
-use sha2::{Digest as _, Sha256};
+use semel_core::sha256::sha256;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -175,7 +175,7 @@ async fn unkept(world: &World, layer: &IdempotencyLayer) -> Unkept {
 }
 
 fn digest(bytes: &[u8]) -> [u8; 32] {
-    Sha256::digest(bytes).into()
+    sha256(bytes)
 }
 
 #[tokio::test]

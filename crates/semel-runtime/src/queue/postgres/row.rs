@@ -13,11 +13,11 @@ use semel_core::{
     key::Identity,
     queue::Fenced,
     record::Holder,
+    sha256::{Sha256, sha256},
     store::{StoreError, StoreErrorKind},
     time::Timestamp,
     wire::{WireError, decode_execution, encode_execution},
 };
-use sha2::{Digest, Sha256};
 use sqlx::{Row as _, postgres::PgRow};
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Rows {
         self.kind_prints.push(text_print(&origin.kind));
         self.error_prints.push(execution.error().map(error_print));
         self.executions.push(encode_execution(&Execution { event: None, ..execution.clone() }));
-        self.event_prints.push(execution.event.as_ref().map(|it| Sha256::digest(it).to_vec()));
+        self.event_prints.push(execution.event.as_ref().map(|it| sha256(it).to_vec()));
         self.events.push(execution.event.as_ref().filter(|_| sends_event).map(|it| it.to_vec()));
     }
 }
@@ -148,15 +148,15 @@ fn corrupt(context: String) -> StoreError {
 pub(super) fn line(execution: &Execution) -> Option<Vec<u8>> {
     let order = execution.order.as_ref()?;
     let mut hash = Sha256::new();
-    hash.update((execution.function.len() as u64).to_be_bytes());
+    hash.update(&(execution.function.len() as u64).to_be_bytes());
     hash.update(execution.function.as_bytes());
     hash.update(order.key.as_bytes());
-    Some(hash.finalize()[..LINE_BYTES].to_vec())
+    Some(hash.finish()[..LINE_BYTES].to_vec())
 }
 
 /// What a text is looked for by.
 pub(super) fn text_print(text: &str) -> i64 {
-    i64::from_be_bytes(*Sha256::digest(text).first_chunk().expect("a hash has more bytes than that"))
+    i64::from_be_bytes(*sha256(text).first_chunk().expect("a hash has more bytes than that"))
 }
 
 /// What an error is looked for by.
