@@ -319,6 +319,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-runtime::it) & test(/^zoo::pool::/)",
     },
     Sabotage {
+        name: "connections_are_taken_unseen",
+        breaks: "a connection that its target has closed is not used again",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::pool::/)",
+    },
+    Sabotage {
+        name: "unread_requests_keep_their_connections",
+        breaks: "a connection whose request is not read to its end is given up in time",
+        caught_by: "binary_id(semel-runtime::it) & test(/^zoo::pool::/)",
+    },
+    Sabotage {
         name: "redirects_followed",
         breaks: "no redirect is followed",
         caught_by: "binary_id(semel-runtime::it) & test(/^zoo::answers::/)",

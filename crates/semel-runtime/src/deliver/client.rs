@@ -34,7 +34,7 @@ use http::{
     },
     uri::Scheme,
 };
-use hyper::{body::Incoming, client::conn::TrySendError};
+use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy,
@@ -266,9 +266,11 @@ impl Client {
             Ok(answered) => answered,
             Err(no_answer) => return informed.instead_of(no_answer, takes_processing),
         };
-        let answer = self.read(response, all_until).await;
-        if let (Some(line), Answer::Status(Status { is_truncated: false, .. })) = (line, &answer) {
-            line.give_back();
+        let reading = self.read(response, all_until);
+        let Some(mut line) = line else { return reading.await };
+        let answer = line.meanwhile(reading).await;
+        if let Answer::Status(Status { is_truncated: false, .. }) = &answer {
+            line.give_back().await;
         }
         answer
     }
@@ -276,6 +278,7 @@ impl Client {
     /// Sends the request, and waits for the head of its answer. The connection is there if it is ours to give back.
     async fn ask(&self, delivery: Delivery, informed: &Arc<Informed>) -> Result<Asked, Answer> {
         let (protocol, target) = (delivery.protocol, delivery.target.clone());
+        let again = sabotage::is_on("deliveries_retried_by_the_client").then(|| delivery.clone());
         let mut request = request(delivery, informed);
         if protocol == Protocol::Http2 {
             return pooled(&self.http2, request).await;
@@ -287,16 +290,12 @@ impl Client {
         }
         *request.uri_mut() = target.origin_form().clone();
         let mut line = self.plain.take(&target).await.map_err(Answer::NotSent)?;
-        let mut sent = line.send(request).await;
-        while sabotage::is_on("deliveries_retried_by_the_client")
-            && let Some(unsent) = sent.as_mut().err().and_then(TrySendError::take_message)
-        {
-            line = self.plain.take(&target).await.map_err(Answer::NotSent)?;
-            sent = line.send(unsent).await;
-        }
-        match sent {
+        match line.send(request).await {
             Ok(response) => Ok((response, Some(line))),
-            Err(error) => Err(unanswered(error.error())),
+            Err(_) if let Some(again) = again => {
+                pooled(&self.negotiated, self::request(again, informed)).await
+            }
+            Err(error) => Err(unanswered(&error)),
         }
     }
 

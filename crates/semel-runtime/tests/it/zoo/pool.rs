@@ -1,13 +1,20 @@
 //! Connections are used again, and nothing is sent twice.
 
-use super::target::{Connection, GOOD, Target, check_next, client, client_with, status};
+use super::{
+    proxied,
+    target::{Connection, GOOD, Target, check_next, client, client_with, delivery, status},
+};
 use bytes::Bytes;
 use semel_runtime::deliver::{Answer, Deliver as _, Limits, Trouble};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::{Notify, mpsc, oneshot},
+};
 
 #[tokio::test]
 async fn one_connection_serves_many_deliveries() {
@@ -134,16 +141,40 @@ async fn closes_on_demand() -> (Target, impl AsyncFn()) {
     (target, close)
 }
 
+/// What the system knows of all connections by now is known here, too: something that came later is.
+async fn all_is_known() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connecting = TcpStream::connect(listener.local_addr().unwrap());
+    let (accepted, connected) = tokio::join!(listener.accept(), connecting);
+    let ((mut accepted, _), mut connected) = (accepted.unwrap(), connected.unwrap());
+    accepted.write_u8(1).await.unwrap();
+    connected.read_u8().await.unwrap();
+}
+
 #[tokio::test]
-async fn invariant_18_a_dead_connection_of_the_pool_is_told_as_not_sent_and_no_other_is_tried() {
+async fn a_connection_that_its_target_has_closed_is_not_used_again() {
     let (target, close) = closes_on_demand().await;
     let client = client();
+    for closed in 1..=20 {
+        check_next(&client, &target).await;
+        close().await;
+        all_is_known().await;
+        check_next(&client, &target).await;
+        assert_eq!((target.seen.connections(), target.seen.requests()), (closed + 1, 2 * closed));
+    }
+}
+
+#[tokio::test]
+async fn invariant_18_a_dead_connection_of_the_librarys_pool_is_told_as_not_sent_and_no_other_is_tried() {
+    let (proxy, close) = closes_on_demand().await;
+    let client = proxied::client(&proxy, "");
+    let deliver = async || client.deliver(delivery("http://orders.example.com/")).await;
     let (mut stale, mut answered) = (0, 0);
     for _ in 0..50 {
-        check_next(&client, &target).await;
+        status(deliver().await);
         answered += 1;
         close().await;
-        match client.deliver(target.delivery()).await {
+        match deliver().await {
             Answer::Status(_) => answered += 1,
             Answer::NotSent(cause) => {
                 assert_eq!(cause.trouble, Trouble::Stale, "{cause}");
@@ -152,12 +183,45 @@ async fn invariant_18_a_dead_connection_of_the_pool_is_told_as_not_sent_and_no_o
             other => panic!("{other:?}"),
         }
         assert_eq!(
-            target.seen.requests(),
+            proxy.seen.requests(),
             answered,
             "what was not sent did not arrive, and the rest did, once"
         );
     }
     assert!(stale > 0, "the client has met a dead connection at least once");
+}
+
+/// A target that reads nothing of the body, answers, and keeps its connection: nobody would ever hear of it again.
+#[tokio::test]
+async fn invariant_22_a_connection_whose_request_is_not_read_to_its_end_is_given_up() {
+    const BODY_BYTES: usize = 64 << 20;
+    let (told, mut read) = mpsc::channel(1);
+    let may_read = Arc::new(Notify::new());
+    let reads = Arc::clone(&may_read);
+    let target = Target::start(move |mut connection: Connection| {
+        let (told, reads) = (told.clone(), Arc::clone(&reads));
+        async move {
+            connection.stream.readable().await.unwrap();
+            connection.send(GOOD).await;
+            reads.notified().await;
+            let (mut count, mut buffer) = (0, vec![0; 1 << 16]);
+            while let Ok(some @ 1..) = connection.stream.read(&mut buffer).await {
+                count += some;
+            }
+            told.send(count).await.unwrap();
+        }
+    })
+    .await;
+    let client = client();
+    let mut delivery = target.delivery();
+    delivery.body = vec![b'a'; BODY_BYTES].into();
+    assert_eq!(status(client.deliver(delivery).await).body, "good");
+    tokio::time::pause();
+    tokio::time::sleep(Limits::default().idle + Duration::from_millis(1)).await;
+    tokio::time::resume();
+    may_read.notify_one();
+    let count = read.recv().await.unwrap();
+    assert!(count < BODY_BYTES, "somebody still sends");
 }
 
 #[tokio::test]

@@ -30,7 +30,8 @@ impl Resolve for Nobody {
     }
 }
 
-fn client(proxy: &Target, except: &str) -> Client {
+/// A client that asks a proxy for everything, and so does it over the library's connections.
+pub(super) fn client(proxy: &Target, except: &str) -> Client {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(AUTHORITY)).unwrap();
     let proxies = Proxies::all(&format!("http://ann:secret@{}", proxy.address), except).unwrap();

@@ -1,6 +1,9 @@
 //! Targets that take their time. Once only clocks can go on, time stands still and jumps.
 
-use super::target::{Animal, Connection, GOOD, Target, check_next, client, delivery, settings, status};
+use super::{
+    proxied,
+    target::{Animal, Connection, GOOD, Target, check_next, client, delivery, settings, status},
+};
 use semel_core::{BoxFuture, retry::TIMEOUT_MAX};
 use semel_runtime::deliver::{
     Answer, Client, Deliver as _, Delivery, FIRST_BYTE, Resolve, Settings, Stage, Trouble,
@@ -216,21 +219,74 @@ async fn what_has_no_connection_yet_can_be_called_off_and_what_has_left_cannot()
     }
 }
 
-/// The pool has a connection, and the request that was called off is found out before it is sent.
+/// Knows where a name is when it is told to.
+struct Waits {
+    asked: Arc<Notify>,
+    may_tell: Arc<Notify>,
+}
+
+impl Resolve for Waits {
+    fn resolve<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async {
+            self.asked.notify_one();
+            self.may_tell.notified().await;
+            Ok(vec![IpAddr::from([127, 0, 0, 1])])
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_was_called_off_is_not_sent_over_the_connection_that_it_gets() {
+    let (asked, may_tell) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let resolver = Arc::new(Waits { asked: Arc::clone(&asked), may_tell: Arc::clone(&may_tell) });
+    let client = Client::new(Settings { resolver, ..settings() });
+    for (body, can_be) in [("{}", true), ("", false)] {
+        let target = Target::good().await;
+        let url = format!("http://orders.example.com:{}/", target.address.port());
+        let delivery = Delivery { body: body.into(), ..delivery(&url) };
+        let departure = delivery.departure.clone();
+        let (answer, ()) = tokio::join!(client.deliver(delivery), async {
+            asked.notified().await;
+            assert_eq!(departure.call_off(), can_be, "{body:?}");
+            may_tell.notify_one();
+        });
+        assert_eq!(matches!(answer, Answer::Status(_)), !can_be, "{body:?}: {answer:?}");
+        assert_eq!(target.seen.requests() == 0, can_be, "{body:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_has_a_connection_leaves_at_once() {
+    let (client, target) = (client(), Target::good().await);
+    check_next(&client, &target).await;
+    let delivery = target.delivery();
+    let departure = delivery.departure.clone();
+    let mut delivering = client.deliver(delivery);
+    assert!(poll_once(&mut delivering).await.is_pending());
+    assert!(!departure.call_off());
+    assert_eq!(status(delivering.await).body, "good");
+}
+
+/// The library's pool has a connection, and the request that was called off is found out before it is sent.
 #[tokio::test]
 async fn what_was_called_off_does_not_leave_and_without_a_body_nothing_can_be() {
-    let (client, target) = (client(), Target::good().await);
+    let proxy = Target::good().await;
+    let client = proxied::client(&proxy, "");
     for (body, can_be) in [("{}", true), ("", false)] {
-        check_next(&client, &target).await;
-        let delivery = Delivery { body: body.into(), ..target.delivery() };
-        let (departure, before) = (delivery.departure.clone(), target.seen.requests());
+        let one = || delivery("http://orders.example.com/");
+        status(client.deliver(one()).await);
+        let delivery = Delivery { body: body.into(), ..one() };
+        let (departure, before) = (delivery.departure.clone(), proxy.seen.requests());
         let mut delivering = client.deliver(delivery);
         // Polled once, it is on its way to its connection, and not in it.
-        let first = std::future::poll_fn(|context| std::task::Poll::Ready(delivering.as_mut().poll(context)));
-        assert!(first.await.is_pending());
+        assert!(poll_once(&mut delivering).await.is_pending());
         assert_eq!(departure.call_off(), can_be, "{body:?}");
         let answer = delivering.await;
         assert_eq!(matches!(answer, Answer::Status(_)), !can_be, "{body:?}: {answer:?}");
-        assert_eq!(target.seen.requests() == before, can_be, "{body:?}");
+        assert_eq!(proxy.seen.requests() == before, can_be, "{body:?}");
     }
+}
+
+async fn poll_once<T>(future: &mut BoxFuture<'_, T>) -> std::task::Poll<T> {
+    std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context))).await
 }
