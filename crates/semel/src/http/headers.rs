@@ -15,29 +15,47 @@ use ::http::{
 use semel_core::sabotage;
 
 /// The headers of a response that are kept and replayed, unless the layer has a list of its own.
-pub const REPLAY_HEADERS: [HeaderName; 22] = [
+///
+/// Those of CORS are among them, for a service that sets them below the layer, or behind it: without them a browser would
+/// hide a replay from its page. A replay names the origin that the first answer named, whoever asks again: a page of another
+/// origin cannot read it, as it could not have read that. A layer of CORS above this one puts its own in their place, as that of
+/// `tower-http` does.
+pub const REPLAY_HEADERS: [HeaderName; 35] = [
+    header::ACCEPT_RANGES,
+    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    header::ACCESS_CONTROL_ALLOW_ORIGIN,
+    header::ACCESS_CONTROL_EXPOSE_HEADERS,
     header::ALLOW,
     header::CACHE_CONTROL,
     header::CONTENT_DISPOSITION,
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
     header::CONTENT_LOCATION,
+    header::CONTENT_RANGE,
+    header::CONTENT_SECURITY_POLICY,
     header::CONTENT_TYPE,
     header::ETAG,
     header::EXPIRES,
     header::LAST_MODIFIED,
     header::LINK,
     header::LOCATION,
+    header::REFERRER_POLICY,
     header::RETRY_AFTER,
     header::VARY,
     header::WWW_AUTHENTICATE,
+    header::X_CONTENT_TYPE_OPTIONS,
+    header::X_FRAME_OPTIONS,
+    HeaderName::from_static("accept-patch"),
+    HeaderName::from_static("accept-post"),
     HeaderName::from_static("content-digest"),
+    HeaderName::from_static("cross-origin-resource-policy"),
     HeaderName::from_static("deprecation"),
     HeaderName::from_static("grpc-encoding"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("preference-applied"),
     HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("sunset"),
 ];
 
 /// Never kept, whatever a list says.
