@@ -143,6 +143,12 @@ async fn trailers_are_replayed() {
     };
     let first = app.send(order("k")).await;
     assert_eq!((first.text(), first.trailers.as_ref()), ("one two", Some(&trailers)));
+    let named: Vec<_> = first.headers.get_all("trailer").iter().collect();
+    assert_eq!(
+        named,
+        ["x-checksum", "set-cookie"],
+        "else they would not pass over HTTP/1.1, and those of its replay would"
+    );
     let replay = app.send(order("k")).await;
     trailers.remove("set-cookie");
     assert_eq!((replay.text(), replay.trailers.as_ref()), ("one two", Some(&trailers)));
