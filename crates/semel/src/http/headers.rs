@@ -1,7 +1,8 @@
 //! Which headers go where.
 //!
 //! 1. What is Semel's own (`Idempotency-Replayed`, `Semel-…`) is taken off requests and off the service's responses, also
-//!    where it is a trailer: nobody else says it.
+//!    where it is a trailer: nobody else says it. `Semel_Fence` is `Semel-Fence`: services that get headers as variables
+//!    (CGI, WSGI) cannot tell one from the other.
 //! 2. Of a response, the allow-listed headers are kept, with repeats in order and every byte of their values.
 //! 3. `Set-Cookie`, `Date`, hop-by-hop headers, and those that `Connection` names, are never kept, whatever the list says.
 //! 4. `Content-Length` follows from the body. Only the answer to a `HEAD` keeps it, since there it says what a body would
@@ -96,10 +97,16 @@ pub(crate) fn is_own(name: &HeaderName) -> bool {
     let name = name.as_str();
     // The first letter tells for nearly all of them.
     match name.as_bytes().first() {
-        Some(b's') => name.starts_with(OWN_PREFIX),
-        Some(b'i') => name == IDEMPOTENCY_REPLAYED.as_str(),
+        Some(b's') => name.get(..OWN_PREFIX.len()).is_some_and(|it| reads_as(it, OWN_PREFIX)),
+        Some(b'i') => reads_as(name, IDEMPOTENCY_REPLAYED.as_str()),
         Some(_) | None => false,
     }
+}
+
+/// Whether a name is this one for those who take `_` for `-`.
+fn reads_as(name: &str, own: &str) -> bool {
+    let is_same = |(it, own): (u8, u8)| it == own || (it == b'_' && own == b'-');
+    name.len() == own.len() && name.bytes().zip(own.bytes()).all(is_same)
 }
 
 /// Which headers of a response are kept.
@@ -217,6 +224,9 @@ mod tests {
             ("idempotency-replayed", "true"),
             ("semel-fence", "1"),
             ("semel-anything", "1"),
+            ("semel_fence", "1"),
+            ("idempotency_replayed", "true"),
+            ("idempotency-_replayed", "1"),
             ("semelweis", "1"),
             ("idempotency-key", "k"),
         ]);
@@ -224,6 +234,6 @@ mod tests {
         strip_own(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
-        assert_eq!(left, ["idempotency-key", "semelweis"]);
+        assert_eq!(left, ["idempotency-_replayed", "idempotency-key", "semelweis"]);
     }
 }
