@@ -574,6 +574,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel::lambda) & test(api::)",
     },
     Sabotage {
+        name: "lambda_pool_is_one_caller",
+        breaks: "a user of an identity pool has keys of its own",
+        caught_by: "binary_id(semel::lambda) & test(/^api::users_of_an_identity_pool/)",
+    },
+    Sabotage {
         name: "lambda_fifo_goes_on",
         breaks: "a message is not run before one of its group that failed",
         caught_by: "binary_id(semel::lambda) & test(records::)",

@@ -126,6 +126,14 @@ impl<B: http_body::Body> Body<B> {
         self.ahead.len() + self.behind.as_ref().map_or(0, |it| it.piece.len())
     }
 
+    /// The trailers that come after what was read.
+    pub(super) fn trailers(&self) -> Option<&HeaderMap> {
+        match self.last()? {
+            Last::Trailers(trailers) => Some(trailers),
+            Last::Error(_) => None,
+        }
+    }
+
     fn last(&self) -> Option<&Last<B::Error>> {
         self.behind.as_ref()?.last.as_ref()
     }

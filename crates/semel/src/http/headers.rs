@@ -1,7 +1,8 @@
 //! Which headers go where.
 //!
 //! 1. What is Semel's own (`Idempotency-Replayed`, `Semel-…`) is taken off requests and off the service's responses, also
-//!    where it is a trailer: nobody else says it.
+//!    where it is a trailer: nobody else says it. `Semel_Fence` is `Semel-Fence`: services that get headers as variables
+//!    (CGI, WSGI) cannot tell one from the other.
 //! 2. Of a response, the allow-listed headers are kept, with repeats in order and every byte of their values.
 //! 3. `Set-Cookie`, `Date`, hop-by-hop headers, and those that `Connection` names, are never kept, whatever the list says.
 //! 4. `Content-Length` follows from the body. Only the answer to a `HEAD` keeps it, since there it says what a body would
@@ -15,29 +16,47 @@ use ::http::{
 use semel_core::sabotage;
 
 /// The headers of a response that are kept and replayed, unless the layer has a list of its own.
-pub const REPLAY_HEADERS: [HeaderName; 22] = [
+///
+/// Those of CORS are among them, for a service that sets them below the layer, or behind it: without them a browser would
+/// hide a replay from its page. A replay names the origin that the first answer named, whoever asks again: a page of another
+/// origin cannot read it, as it could not have read that. A layer of CORS above this one puts its own in their place, as that of
+/// `tower-http` does.
+pub const REPLAY_HEADERS: [HeaderName; 35] = [
+    header::ACCEPT_RANGES,
+    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    header::ACCESS_CONTROL_ALLOW_ORIGIN,
+    header::ACCESS_CONTROL_EXPOSE_HEADERS,
     header::ALLOW,
     header::CACHE_CONTROL,
     header::CONTENT_DISPOSITION,
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
     header::CONTENT_LOCATION,
+    header::CONTENT_RANGE,
+    header::CONTENT_SECURITY_POLICY,
     header::CONTENT_TYPE,
     header::ETAG,
     header::EXPIRES,
     header::LAST_MODIFIED,
     header::LINK,
     header::LOCATION,
+    header::REFERRER_POLICY,
     header::RETRY_AFTER,
     header::VARY,
     header::WWW_AUTHENTICATE,
+    header::X_CONTENT_TYPE_OPTIONS,
+    header::X_FRAME_OPTIONS,
+    HeaderName::from_static("accept-patch"),
+    HeaderName::from_static("accept-post"),
     HeaderName::from_static("content-digest"),
+    HeaderName::from_static("cross-origin-resource-policy"),
     HeaderName::from_static("deprecation"),
     HeaderName::from_static("grpc-encoding"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("preference-applied"),
     HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("sunset"),
 ];
 
 /// Never kept, whatever a list says.
@@ -78,10 +97,16 @@ pub(crate) fn is_own(name: &HeaderName) -> bool {
     let name = name.as_str();
     // The first letter tells for nearly all of them.
     match name.as_bytes().first() {
-        Some(b's') => name.starts_with(OWN_PREFIX),
-        Some(b'i') => name == IDEMPOTENCY_REPLAYED.as_str(),
+        Some(b's') => name.get(..OWN_PREFIX.len()).is_some_and(|it| reads_as(it, OWN_PREFIX)),
+        Some(b'i') => reads_as(name, IDEMPOTENCY_REPLAYED.as_str()),
         Some(_) | None => false,
     }
+}
+
+/// Whether a name is this one for those who take `_` for `-`.
+fn reads_as(name: &str, own: &str) -> bool {
+    let is_same = |(it, own): (u8, u8)| it == own || (it == b'_' && own == b'-');
+    name.len() == own.len() && name.bytes().zip(own.bytes()).all(is_same)
 }
 
 /// Which headers of a response are kept.
@@ -199,6 +224,9 @@ mod tests {
             ("idempotency-replayed", "true"),
             ("semel-fence", "1"),
             ("semel-anything", "1"),
+            ("semel_fence", "1"),
+            ("idempotency_replayed", "true"),
+            ("idempotency-_replayed", "1"),
             ("semelweis", "1"),
             ("idempotency-key", "k"),
         ]);
@@ -206,6 +234,6 @@ mod tests {
         strip_own(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
-        assert_eq!(left, ["idempotency-key", "semelweis"]);
+        assert_eq!(left, ["idempotency-_replayed", "idempotency-key", "semelweis"]);
     }
 }

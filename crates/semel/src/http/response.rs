@@ -101,7 +101,7 @@ impl Settings {
     where
         R: http_body::Body<Data = Bytes>,
     {
-        let (parts, reading, body_decides) = match sorted {
+        let (mut parts, reading, body_decides) = match sorted {
             Sorted::Passes(made) => return made,
             Sorted::Kept { parts, reading, body_decides } => (parts, reading, body_decides),
         };
@@ -111,6 +111,8 @@ impl Settings {
             return Made::Ended { response, verdict: Verdict::Released };
         }
         if body.is_whole() {
+            // As its replays will: else these had trailers that the first answer has not.
+            stored::name_trailers(&mut parts.headers, body.trailers());
             return Made::Kept { response: Response::from_parts(parts, body), stored };
         }
         let response = self.not_retained(Response::from_parts(parts, body));

@@ -166,14 +166,20 @@ impl KeptResponse {
 
     pub(super) fn into_response<B: http_body::Body>(self) -> Response<Body<B>> {
         let Self { status, mut headers, body, trailers } = self;
-        // Names the trailers, as HTTP/1.1 wants it.
-        for name in trailers.iter().flat_map(HeaderMap::keys) {
-            headers.append(TRAILER, HeaderValue::from(name.clone()));
-        }
+        name_trailers(&mut headers, trailers.as_ref());
         let mut response = Response::new(Body::whole(body, trailers));
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         response
+    }
+}
+
+/// Names the trailers in the head: over HTTP/1.1 others do not pass.
+pub(super) fn name_trailers(headers: &mut HeaderMap, trailers: Option<&HeaderMap>) {
+    let Some(trailers) = trailers.filter(|it| !it.is_empty()) else { return };
+    headers.remove(TRAILER);
+    for name in trailers.keys() {
+        headers.append(TRAILER, HeaderValue::from(name.clone()));
     }
 }
 

@@ -4,9 +4,10 @@
 //! 1. A request with a key is carried out once, and its duplicates get its response, with `Idempotency-Replayed: true`.
 //!    Headers are compared without regard to case.
 //! 2. A key names an operation of one caller on one route. The caller is whom the gateway's authorizer knows, else the
-//!    value of `Authorization`. A key without a caller is refused. **An authorizer of your own must give each caller a
-//!    `principalId` of its own**: many examples give all of them the same (`"user"`), and all callers then share their keys.
-//!    If yours does, say [`Lambda::caller`].
+//!    value of `Authorization`. With IAM authorization it is the ARN, and with it the Cognito identity where there is one:
+//!    all users of an identity pool have one ARN. A key without a caller is refused. **An authorizer of your own must give
+//!    each caller a `principalId` of its own**: many examples give all of them the same (`"user"`), and all callers then
+//!    share their keys. If yours does, or if many act under one session of a role, say [`Lambda::caller`].
 //! 3. A request without a key is refused, unless [`Lambda::optional`] says otherwise. `POST` and `PATCH` need one; other
 //!    methods pass through, unprotected.
 //! 4. Refusals are problems (RFC 9457) in the form of the gateway: 400, 401, 409, 422, 503.

@@ -77,6 +77,42 @@ async fn what_must_never_be_replayed_is_not_even_if_it_is_listed() {
 }
 
 #[tokio::test]
+async fn a_browser_can_read_a_replay_as_it_could_the_first_answer() {
+    let said = [
+        ("access-control-allow-origin", "https://shop.example"),
+        ("access-control-allow-credentials", "true"),
+        ("access-control-expose-headers", "etag, idempotency-replayed"),
+        ("vary", "origin"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "default-src 'none'"),
+        ("cross-origin-resource-policy", "same-site"),
+    ];
+    let world = World::new();
+    let app = world.answering(&world.layer(), move |_| {
+        let mut response = Response::new(whole("done"));
+        for (name, value) in said {
+            response.headers_mut().insert(name, value.parse().unwrap());
+        }
+        response
+    });
+    let from = |origin: &'static str| {
+        let mut request = order("k");
+        request.headers_mut().insert("origin", HeaderValue::from_static(origin));
+        request
+    };
+    app.send(from("https://shop.example")).await;
+    // It names whom the service had let read it: a page of another origin is not.
+    for origin in ["https://shop.example", "https://other.example"] {
+        let replay = app.send(from(origin)).await;
+        assert_eq!(replay.headers["idempotency-replayed"], "true");
+        for (name, value) in said {
+            let replayed: Vec<_> = replay.headers.get_all(name).iter().collect();
+            assert_eq!(replayed, [value], "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn more_headers_can_be_allowed() {
     let world = World::new();
     let request_id = HeaderName::from_static("x-request-id");
@@ -107,6 +143,12 @@ async fn trailers_are_replayed() {
     };
     let first = app.send(order("k")).await;
     assert_eq!((first.text(), first.trailers.as_ref()), ("one two", Some(&trailers)));
+    let named: Vec<_> = first.headers.get_all("trailer").iter().collect();
+    assert_eq!(
+        named,
+        ["x-checksum", "set-cookie"],
+        "else they would not pass over HTTP/1.1, and those of its replay would"
+    );
     let replay = app.send(order("k")).await;
     trailers.remove("set-cookie");
     assert_eq!((replay.text(), replay.trailers.as_ref()), ("one two", Some(&trailers)));

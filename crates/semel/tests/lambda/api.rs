@@ -301,6 +301,41 @@ async fn callers_have_keys_of_their_own() {
 }
 
 #[tokio::test]
+async fn users_of_an_identity_pool_are_callers_of_their_own() {
+    let runs = Count::default();
+    let function = counting(lambda::api(Once::memory()), &runs);
+    // What signs a request differs from try to try.
+    let signed = |context: Value, n: usize| Request {
+        context,
+        ..post("k").without("Authorization").with("Authorization", &format!("AWS4-HMAC-SHA256 Signature={n}"))
+    };
+    let role = "arn:aws:sts::1:assumed-role/PoolAuthRole/CognitoIdentityCredentials";
+    let of_rest = |arn: &str, identity: Value| json!({"identity": {"userArn": arn, "cognitoIdentityId": identity, "cognitoIdentityPoolId": "eu:pool"}});
+    let of_http = |arn: &str, identity: Value| {
+        let pool = identity
+            .as_str()
+            .map(|id| json!({"amr": ["authenticated"], "identityId": id, "identityPoolId": "eu:pool"}));
+        json!({"authorizer": {"iam": {"userArn": arn, "cognitoIdentity": pool}}})
+    };
+    let other = "arn:aws:sts::1:assumed-role/PoolAdminRole/CognitoIdentityCredentials";
+    for attempt in 0..2 {
+        let callers = [
+            signed(of_rest(role, json!("eu:ann")), attempt).rest(),
+            signed(of_rest(role, json!("eu:bob")), attempt).rest(),
+            signed(of_rest(other, json!("eu:ann")), attempt).rest(),
+            signed(of_rest(role, json!(null)), attempt).rest(),
+            signed(of_http(role, json!("eu:ann")), attempt).http(),
+            signed(of_http(role, json!("eu:bob")), attempt).http(),
+            signed(of_http(other, json!("eu:ann")), attempt).http(),
+            signed(of_http(role, json!(null)), attempt).http(),
+        ];
+        for (n, caller) in callers.iter().enumerate() {
+            assert_eq!(send(&function, caller).await.body, format!("receipt {}", n + 1), "the {n}th caller");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_response_that_says_try_again_is_not_kept() {
     for (status, is_kept) in [
         (200, true),

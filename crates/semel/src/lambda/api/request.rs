@@ -11,7 +11,7 @@ use crate::{
 };
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, request};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use semel_core::key::Part;
+use semel_core::{key::Part, sabotage};
 use serde::Deserialize;
 use serde_json::{
     Value,
@@ -127,25 +127,48 @@ impl Request {
 
     /// The first of the gateway's ways to know a caller that knows this one.
     fn known(&self) -> Option<(usize, Vec<Part>)> {
+        // The number of a way is part of who somebody is: a new way gets a new one, wherever it stands.
         let ways = [
-            Pick::all([
-                Pick::place(["authorizer", "jwt", "claims", "iss"]),
-                Pick::place(["authorizer", "jwt", "claims", "sub"]),
-            ]),
-            Pick::all([
-                Pick::place(["authorizer", "claims", "iss"]),
-                Pick::place(["authorizer", "claims", "sub"]),
-            ]),
-            Pick::place(["authorizer", "principalId"]),
-            Pick::place(["authorizer", "iam", "userArn"]),
-            Pick::place(["identity", "userArn"]),
+            (0, Pick::all([of_jwt("iss"), of_jwt("sub")])),
+            (1, Pick::all([of_claims("iss"), of_claims("sub")])),
+            (2, Pick::place(["authorizer", "principalId"])),
+            // Everybody of an identity pool has one role, and with it one ARN.
+            (
+                5,
+                Pick::all([
+                    arn_of_http(),
+                    Pick::place(["authorizer", "iam", "cognitoIdentity", "identityId"]),
+                ]),
+            ),
+            (3, arn_of_http()),
+            (6, Pick::all([arn_of_rest(), Pick::place(["identity", "cognitoIdentityId"])])),
+            (4, arn_of_rest()),
         ];
+        let looks_at = |kind| kind < 5 || !sabotage::is_on("lambda_pool_is_one_caller");
         let known = |(kind, way): (usize, Pick)| {
             let parts = way.id(&self.context).ok()?;
             parts.last().is_some_and(|it| *it != Part::Null).then_some((kind, parts))
         };
-        ways.into_iter().enumerate().find_map(known)
+        ways.into_iter().filter(|(kind, _)| looks_at(*kind)).find_map(known)
     }
+}
+
+fn of_jwt(claim: &str) -> Pick {
+    Pick::place(["authorizer", "jwt", "claims", claim])
+}
+
+fn of_claims(claim: &str) -> Pick {
+    Pick::place(["authorizer", "claims", claim])
+}
+
+/// Who has signed a request, with IAM authorization of an HTTP API or a function URL.
+fn arn_of_http() -> Pick {
+    Pick::place(["authorizer", "iam", "userArn"])
+}
+
+/// Who has signed a request, with that of a REST API.
+fn arn_of_rest() -> Pick {
+    Pick::place(["identity", "userArn"])
 }
 
 pub(super) fn is_own_name(name: &str) -> bool {
