@@ -284,6 +284,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-events::it) & test(/^sns_signature::/)",
     },
     Sabotage {
+        name: "events_composite_flattened",
+        breaks: "no two lists of values that name an event are one",
+        caught_by: "binary_id(semel-events::it) & test(/^expression::/)",
+    },
+    Sabotage {
         name: "events_bomb_unpacked",
         breaks: "a bomb is not unpacked",
         caught_by: "binary_id(semel-events::it) & test(/^encoding::/)",
