@@ -573,4 +573,14 @@ pub(super) const ALL: &[Sabotage] = &[
         breaks: "what is tried again at once after an error that somebody stops is stopped, too",
         caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
+    Sabotage {
+        name: "left_out_and_still_needed",
+        breaks: "a function that needs one that is left out is left out, too, and the server starts",
+        caught_by: "package(semel-server) & test(/left_out/)",
+    },
+    Sabotage {
+        name: "functions_added_unseen",
+        breaks: "whether a function may be added is decided on what is written",
+        caught_by: "package(semel-server) & test(/a_function_is_added_to_what_other_nodes_have_written/)",
+    },
 ];

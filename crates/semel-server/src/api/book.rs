@@ -4,37 +4,47 @@
 //!    section `[[function]]` of the file, when it is added and whenever it is read.
 //! 2. A name of the file is the file's: nobody adds, changes or removes a function under it. If the file takes a name that was
 //!    added before, the file's function goes before.
-//! 3. What was added is written first, and acted on after. Other nodes look for it every [`POLL`].
+//! 3. What was added is written first, and acted on after. Whether it may be added is decided on what is written, and again if
+//!    another node writes meanwhile. Other nodes look for it every [`POLL`].
 //! 4. The audit log says which settings a change was of, by name: values may be secrets.
-//! 5. One that no longer fits, because the guard or the file has changed, is left out, and the log says so.
+//! 5. One that does not fit on this node, because the guard or the file has changed, or its secret is not there, is
+//!    [left out](super::together) alone: the log says so, and so does the list. It does not keep a server from starting.
+//! 6. What is written and what is acted on are one turn: nobody acts on what was read before another one wrote.
 
+use super::together::{Added, Together, together};
 use crate::{
-    config::{DeadLetterSettings, FunctionSettings, is_loop, posted},
+    config::{DeadLetterSettings, FunctionSettings},
     exit::Failure,
-    serve::functions,
 };
-use semel_core::store::{StoreError, StoreErrorKind};
-use semel_runtime::{Auditing, Function, Runtime, deliver::guard::Policy};
+use semel_core::{
+    sabotage::is_on,
+    store::{StoreError, StoreErrorKind},
+};
+use semel_runtime::{Auditing, Runtime, deliver::guard::Policy};
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
-use tracing::warn;
+use tracing::{info, warn};
 
 /// Most functions that are added.
 pub const ADDED_MAX: usize = 1_000;
 /// How often nodes look for what others added.
 const POLL: Duration = Duration::from_secs(5);
+/// How often a change is decided while other nodes write.
+const TRIES_MAX: u32 = 32;
 const DOCUMENT: &str = "functions";
-
-/// What functions were added, as they were written.
-type Added = BTreeMap<String, Map<String, Value>>;
 
 /// Which functions there are.
 pub struct Book {
     runtime: Runtime,
+    /// Whoever reads or writes the document, until that is acted on.
+    turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -42,6 +52,8 @@ struct State {
     file: Vec<FunctionSettings>,
     guard: Policy,
     added: Added,
+    /// What became of all of these.
+    together: Together,
 }
 
 /// Why the functions are not changed.
@@ -79,19 +91,25 @@ impl Book {
         };
         let content = runtime.document(DOCUMENT).await.map_err(|error| unread(&error))?;
         let added = read(content.as_deref()).map_err(|error| unread(&error))?;
-        let state = State { file: file.to_vec(), guard: guard.clone(), added };
-        let book = Arc::new(Self { runtime, state: Mutex::new(state) });
-        book.act(&book.state())?;
+        let together = Together::default();
+        let state = State { file: file.to_vec(), guard: guard.clone(), added, together };
+        let book = Arc::new(Self { runtime, turn: tokio::sync::Mutex::default(), state: Mutex::new(state) });
+        book.act(&mut book.state())?;
         Ok(book)
     }
 
     /// From now on the file says this. If it cannot be, nothing changes.
     pub(crate) fn replace(&self, file: &[FunctionSettings], guard: &Policy) -> Result<(), Failure> {
         let mut state = self.state();
-        let new = State { file: file.to_vec(), guard: guard.clone(), added: state.added.clone() };
-        self.act(&new)?;
-        *state = new;
-        Ok(())
+        let old = (
+            std::mem::replace(&mut state.file, file.to_vec()),
+            std::mem::replace(&mut state.guard, guard.clone()),
+        );
+        let acted = self.act(&mut state);
+        if acted.is_err() {
+            (state.file, state.guard) = old;
+        }
+        acted
     }
 
     /// Looks for what other nodes added, for ever.
@@ -99,17 +117,17 @@ impl Book {
         let clock = self.runtime.queue().clock();
         loop {
             clock.sleep(POLL).await;
-            match self.runtime.document(DOCUMENT).await.and_then(|it| read(it.as_deref())) {
-                Ok(added) => {
-                    let mut state = self.state();
-                    if state.added != added {
-                        state.added = added;
-                        self.act_or_say(&state);
-                    }
-                }
-                Err(error) => warn!(%error, "which functions were added could not be read"),
+            if let Err(error) = self.look().await {
+                warn!(%error, "which functions were added could not be read");
             }
         }
+    }
+
+    async fn look(&self) -> Result<(), StoreError> {
+        let _in_turn = self.turn.lock().await;
+        let added = self.read().await?.0;
+        self.act_on(added);
+        Ok(())
     }
 
     /// Adds a function, or changes one that was added.
@@ -119,9 +137,7 @@ impl Book {
         written: Map<String, Value>,
         who: &str,
     ) -> Result<(), Unchanged> {
-        // Another node may have changed it, and this one has not heard of that yet.
-        let before = read(self.runtime.document(DOCUMENT).await?.as_deref())?;
-        let detail = {
+        let put = |before: &Added| {
             let state = self.state();
             if state.is_files(name) {
                 return Err(Unchanged::TheFiles);
@@ -129,72 +145,106 @@ impl Book {
             if before.len() >= ADDED_MAX && !before.contains_key(name) {
                 return Err(Unchanged::TooMany);
             }
-            let new = state.check(name, &written)?;
-            told(before.get(name), &written, &new.url.to_string())
-        };
-        let entry = Auditing { who, what: "put function", subject: name, detail: &detail };
-        self.change(entry, |added| {
+            let mut added = before.clone();
             added.insert(name.to_owned(), written.clone());
-        })
-        .await
+            let target = state.target(name, &added)?;
+            Ok((added, told(before.get(name), &written, &target)))
+        };
+        self.change(who, "put function", name, put).await
     }
 
     /// Removes a function that was added. What was accepted for it waits until there is one of this name again.
     pub(super) async fn remove(&self, name: &str, who: &str) -> Result<(), Unchanged> {
-        {
+        let remove = |before: &Added| {
             let state = self.state();
             if state.is_files(name) {
                 return Err(Unchanged::TheFiles);
             }
-            if !state.added.contains_key(name) {
-                return Err(Unchanged::Missing);
+            let mut added = before.clone();
+            added.remove(name).ok_or(Unchanged::Missing)?;
+            match state.in_need(name, before) {
+                Some(other) => Err(Unchanged::Needed(other)),
+                None => Ok((added, String::new())),
             }
-            let needs = |it: &FunctionSettings| matches!(&it.dead_letter, DeadLetterSettings::Function(to) if to == name);
-            if let Some(other) = state.settings().into_iter().find(needs) {
-                return Err(Unchanged::Needed(other.name));
-            }
-        }
-        let entry = Auditing { who, what: "remove function", subject: name, detail: "" };
-        self.change(entry, |added| {
-            added.remove(name);
-        })
-        .await
+        };
+        self.change(who, "remove function", name, remove).await
     }
 
-    /// Who a function is of, and where it is called; nothing if it is not in the book.
+    /// Who a function is of, and where it is called; nothing if it is not in the book, or left out.
     pub(super) fn known(&self, name: &str) -> Option<(bool, String)> {
         let state = self.state();
-        let found = state.settings().into_iter().find(|it| it.name == name)?;
+        let found = state.together.settings.iter().find(|it| it.name == name)?;
         Some((state.is_files(name), found.url.to_string()))
     }
 
+    /// What is wrong with the functions that are left out.
+    pub(super) fn left_out(&self) -> BTreeMap<String, String> {
+        let state = self.state();
+        let left_out = state.together.left_out.iter();
+        left_out.map(|(name, mistakes)| (name.clone(), mistakes.join("; "))).collect()
+    }
+
+    /// Changes what was added. `decide` is given what is written, and says what is to be, and what the audit log says of that.
+    /// It is asked again if another node wrote meanwhile.
     async fn change(
         &self,
-        entry: Auditing<'_>,
-        change: impl Fn(&mut Added) + Send + Sync,
+        who: &str,
+        what: &str,
+        name: &str,
+        decide: impl Fn(&Added) -> Result<(Added, String), Unchanged> + Send + Sync,
     ) -> Result<(), Unchanged> {
-        let content = self.runtime.change_document(DOCUMENT, entry, |before| {
-            let mut added = read(before).unwrap_or_default();
-            change(&mut added);
-            Some(serde_json::to_vec(&added).expect("what was JSON is JSON"))
-        });
-        let added = read(content.await?.as_deref())?;
-        let mut state = self.state();
-        state.added = added;
-        self.act_or_say(&state);
-        Ok(())
-    }
-
-    fn act(&self, state: &State) -> Result<(), Failure> {
-        let functions = state.functions()?;
-        let replaced = self.runtime.replace(functions);
-        replaced.map_err(|error| Failure::usage("the functions do not go together").because(&error))
-    }
-
-    fn act_or_say(&self, state: &State) {
-        if let Err(failure) = self.act(state) {
-            warn!(%failure, "functions were added, and do not go together with the others");
+        let _in_turn = self.turn.lock().await;
+        for _ in 0..TRIES_MAX {
+            let (before, content) = self.read().await?;
+            let before = if is_on("functions_added_unseen") { self.state().added.clone() } else { before };
+            let (added, detail) = decide(&before)?;
+            let entry = Auditing { who, what, subject: name, detail: &detail };
+            let is_ours = AtomicBool::new(false);
+            let say = |found: Option<&[u8]>| {
+                let is_same = found == content.as_deref();
+                is_ours.store(is_same, Ordering::Relaxed);
+                is_same.then(|| serde_json::to_vec(&added).expect("what was JSON is JSON"))
+            };
+            self.runtime.change_document(DOCUMENT, entry, say).await?;
+            if is_ours.into_inner() {
+                self.act_on(added);
+                return Ok(());
+            }
         }
+        Err(StoreError::new(
+            StoreErrorKind::Unavailable,
+            "control",
+            "too many change which functions there are",
+        )
+        .into())
+    }
+
+    /// What was added, and how that is written.
+    async fn read(&self) -> Result<(Added, Option<Arc<[u8]>>), StoreError> {
+        let content = self.runtime.document(DOCUMENT).await?;
+        Ok((read(content.as_deref())?, content))
+    }
+
+    /// From now on these were added.
+    fn act_on(&self, added: Added) {
+        let mut state = self.state();
+        if state.added == added {
+            return;
+        }
+        state.added = added;
+        if let Err(failure) = self.act(&mut state) {
+            warn!(%failure, "functions were added, and could not be taken");
+        }
+    }
+
+    /// Lets run what can be together. It fails for the file alone, and then everything stays as it is.
+    fn act(&self, state: &mut State) -> Result<(), Failure> {
+        let new = together(&state.file, &state.added, &state.guard)?;
+        let replaced = self.runtime.replace(new.functions.clone());
+        replaced.map_err(|error| Failure::usage("the functions do not go together").because(&error))?;
+        let old = std::mem::replace(&mut state.together, new);
+        say(&old.left_out, &state.together.left_out);
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -207,49 +257,40 @@ impl State {
         self.file.iter().any(|it| it.name == name)
     }
 
-    fn names(&self) -> Vec<String> {
-        let added = self.added.keys().filter(|it| !self.is_files(it));
-        self.file.iter().map(|it| &it.name).chain(added).cloned().collect()
-    }
-
-    /// All functions that can be.
-    fn settings(&self) -> Vec<FunctionSettings> {
-        let names = self.names();
-        let added = self.added.iter().filter(|(name, _)| !self.is_files(name));
-        let added = added.filter_map(|(name, written)| match posted(name, written, &names, &self.guard) {
-            Ok(settings) => Some(settings),
-            Err(mistakes) => {
-                warn!(
-                    function = name,
-                    mistakes = mistakes.join("; "),
-                    "a function that was added does not fit"
-                );
-                None
-            }
-        });
-        self.file.iter().cloned().chain(added).collect()
-    }
-
-    fn functions(&self) -> Result<Vec<Function>, Failure> {
-        functions(&self.settings())
-    }
-
-    /// A function that could be added.
-    fn check(&self, name: &str, written: &Map<String, Value>) -> Result<FunctionSettings, Unchanged> {
-        let mut names = self.names();
-        names.push(name.to_owned());
-        let new = posted(name, written, &names, &self.guard).map_err(Unchanged::Wrong)?;
-        functions(std::slice::from_ref(&new)).map_err(|failure| {
-            let lines = failure.to_string().lines().map(str::to_owned).collect();
-            Unchanged::Wrong(lines)
-        })?;
-        let mut all = self.settings();
-        all.retain(|it| it.name != name);
-        all.push(new.clone());
-        if is_loop(&all, name) {
-            return Err(Unchanged::Wrong(vec!["its dead letters would come back to it".to_owned()]));
+    /// Where a function is called, once these are added; or why it cannot be.
+    fn target(&self, name: &str, added: &Added) -> Result<String, Unchanged> {
+        let mut all = self.with(added)?;
+        match all.settings.iter().find(|it| it.name == name) {
+            Some(found) => Ok(found.url.to_string()),
+            None => Err(Unchanged::Wrong(all.left_out.remove(name).unwrap_or_default())),
         }
-        Ok(new)
+    }
+
+    /// Who sends dead letters to a function, where these are added.
+    fn in_need(&self, name: &str, added: &Added) -> Option<String> {
+        let needs =
+            |it: &FunctionSettings| matches!(&it.dead_letter, DeadLetterSettings::Function(to) if to == name);
+        let all = self.with(added).ok()?;
+        all.settings.into_iter().find(needs).map(|it| it.name)
+    }
+
+    fn with(&self, added: &Added) -> Result<Together, Unchanged> {
+        let of_file = |failure: Failure| Unchanged::Wrong(failure.lines().map(str::to_owned).collect());
+        together(&self.file, added, &self.guard).map_err(of_file)
+    }
+}
+
+/// Says which functions are left out now, and were not or for another reason; and which are not any more.
+fn say(before: &BTreeMap<String, Vec<String>>, now: &BTreeMap<String, Vec<String>>) {
+    for (function, mistakes) in now.iter().filter(|(name, it)| before.get(*name) != Some(*it)) {
+        warn!(
+            function,
+            mistakes = mistakes.join("; "),
+            "a function that was added does not fit, and is left out"
+        );
+    }
+    for function in before.keys().filter(|it| !now.contains_key(*it)) {
+        info!(function, "a function is not left out any more");
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     overview::ledger_of,
     problems::{self, Trouble},
     table::Asked,
-    views::{DefinedBy, DrainRequest, FunctionView, FunctionsView, Nothing, SwitchView},
+    views::{DefinedBy, DrainRequest, FunctionView, FunctionsView, LedgerView, Nothing, SwitchView},
 };
 use crate::config::duration_text;
 use semel_core::queue::Counts;
@@ -21,6 +21,9 @@ pub const DRAIN_SECS: (u32, u32) = (30, 300);
 pub(super) async fn list(desk: Arc<Desk>, _: Asked<Nothing, Nothing>) -> Result<FunctionsView, Trouble> {
     let counts = desk.runtime.counts().await?;
     let mut functions: Vec<_> = desk.runtime.status().iter().map(|it| desk.function(it, &counts)).collect();
+    let left_out = desk.book.left_out();
+    functions.retain(|it| !left_out.contains_key(&it.name));
+    functions.extend(left_out.into_iter().map(|(name, why)| left_out_view(name, why, &counts)));
     functions.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(FunctionsView { functions })
 }
@@ -28,6 +31,9 @@ pub(super) async fn list(desk: Arc<Desk>, _: Asked<Nothing, Nothing>) -> Result<
 /// `GET /v1/functions/{name}`.
 pub(super) async fn show(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Result<FunctionView, Trouble> {
     let counts = desk.runtime.counts().await?;
+    if let Some(why) = desk.book.left_out().remove(&asked.name) {
+        return Ok(left_out_view(asked.name, why, &counts));
+    }
     Ok(desk.function(&desk.status_of(&asked.name)?, &counts))
 }
 
@@ -87,8 +93,6 @@ impl Desk {
 
     fn function(&self, status: &FunctionStatus, counts: &[Counts]) -> FunctionView {
         let known = self.book.known(&status.function);
-        let none = Counts::none(Arc::clone(&status.function));
-        let counts = counts.iter().find(|it| it.function == status.function).unwrap_or(&none);
         FunctionView {
             name: status.function.to_string(),
             defined_by: match &known {
@@ -99,13 +103,37 @@ impl Desk {
             url: known.map(|(_, url)| url),
             is_paused: status.is_paused,
             is_removed: status.is_removed,
+            left_out: None,
             breaker: status.breaker.as_str().to_owned(),
             in_flight: status.in_flight,
             concurrency: status.concurrency,
             rate: status.rate.as_ref().map(rate_text),
-            ledger: ledger_of(counts),
+            ledger: ledger_in(counts, &status.function),
         }
     }
+}
+
+/// A function that this node leaves out.
+fn left_out_view(name: String, why: String, counts: &[Counts]) -> FunctionView {
+    FunctionView {
+        ledger: ledger_in(counts, &name),
+        name,
+        defined_by: DefinedBy::Api,
+        url: None,
+        is_paused: false,
+        is_removed: false,
+        left_out: Some(why),
+        breaker: "closed".to_owned(),
+        in_flight: 0,
+        concurrency: 0,
+        rate: None,
+    }
+}
+
+/// The books of a function among these.
+fn ledger_in(counts: &[Counts], name: &str) -> LedgerView {
+    let found = counts.iter().find(|it| *it.function == *name);
+    found.map_or_else(|| ledger_of(&Counts::none(name.into())), ledger_of)
 }
 
 /// A rate, as the file has it.

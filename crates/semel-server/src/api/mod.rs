@@ -24,6 +24,7 @@ pub mod problems;
 mod routes;
 pub(crate) mod shape;
 pub(crate) mod table;
+mod together;
 pub(crate) mod views;
 
 pub use book::{ADDED_MAX, Book};

@@ -123,6 +123,8 @@ shapes! {
         is_paused: bool,
         /// Whether it was removed, and something of it still runs.
         is_removed: bool,
+        /// What is wrong with it, if it was added over the API and this node leaves it out: it takes no events here.
+        left_out: Option<String>,
         /// What its target is thought to be, on this node: `closed` if it is alive, else `open` or `probing`.
         breaker: String,
         /// Calls under way on this node.

@@ -240,6 +240,9 @@ pub(super) fn functions(typed: &Only) -> Result<(), Failure> {
 
 /// How a function stands, in a word.
 pub(super) fn state(it: &FunctionView) -> &'static str {
+    if it.left_out.is_some() {
+        return "left out";
+    }
     match (it.is_removed, it.is_paused, it.breaker.as_str(), it.defined_by) {
         (true, ..) => "removed",
         (_, true, ..) => "paused",

@@ -16,7 +16,8 @@ pub(crate) fn functions(all: &[FunctionSettings]) -> Result<Vec<Function>, Failu
     all.iter().map(function).collect()
 }
 
-fn function(settings: &FunctionSettings) -> Result<Function, Failure> {
+/// A function, with its secrets looked up.
+pub(crate) fn function(settings: &FunctionSettings) -> Result<Function, Failure> {
     let mut function = Function::new(named(&settings.name), Aim::Url(settings.url.clone()));
     function.filter.clone_from(&settings.filter);
     function.key = expression(&settings.key).map_or(KeyRule::SourceAndId, KeyRule::Expression);

@@ -28,7 +28,7 @@ mod start;
 
 pub(crate) use foundation::Ailments;
 pub use foundation::Foundation;
-pub(crate) use functions::functions;
+pub(crate) use functions::{function, functions};
 pub(crate) use queue::open as open_queue;
 pub use reload::Reread;
 pub use start::{Server, run};

@@ -1,8 +1,9 @@
 //! Functions that are added while the server runs.
 
-use super::support::{Server, orders, picky, told};
+use super::support::{Server, command, orders, picky, told};
+use crate::support::{Proxy, semel};
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_that_was_added_is_called_and_stays_over_a_restart() {
@@ -95,4 +96,67 @@ async fn a_function_is_checked_like_one_of_the_file() {
     let back = r#"{"url": "http://127.0.0.1:1/", "dead_letter": "function:second"}"#;
     let got = server.ask_with(&Method::PUT, "/v1/functions/first", &[], back).await;
     assert_eq!(told(&got), (422, "invalid".to_owned()), "dead letters would go round");
+}
+
+/// How each function stands, and what is wrong with it.
+fn standing(all: &Value) -> Vec<(&str, Option<&str>)> {
+    let all = all["functions"].as_array().unwrap();
+    all.iter().map(|it| (it["name"].as_str().unwrap(), it["left_out"].as_str())).collect()
+}
+
+/// Another node, or this one after a restart, may not have the variable.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_whose_secret_is_not_there_is_left_out_and_the_server_starts() {
+    let function = picky().await;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("semel.toml"), "").unwrap();
+    let secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3";
+    let program = Proxy::spawn(command(directory.path(), &[]).env("SEMEL_TEST_HOOK", secret));
+    let server = Server::of(directory, program);
+    let url = format!("http://{}/orders", function.address);
+    let signed = json!({"url": url, "secret": "env:SEMEL_TEST_HOOK", "filter": {"type": "none"}});
+    server.done(Method::PUT, "/v1/functions/signed", &signed.to_string()).await;
+    server.done(Method::PUT, "/v1/functions/orders", &json!({"url": url}).to_string()).await;
+    let server = server.killed(&[]);
+    let told = server.program.event("a function that was added does not fit, and is left out");
+    assert_eq!(told["function"], "signed", "{told}");
+    let why = "function `signed` has no secret to sign with; \
+        `SEMEL_TEST_HOOK` is not in the environment, or is no text";
+    let all = server.get("/v1/functions").await;
+    assert_eq!(standing(&all), [("orders", None), ("signed", Some(why))]);
+    assert_eq!(server.get("/v1/functions/signed").await["left_out"], why);
+    server.event("a", r#"{"good": true}"#).await;
+    server.why_when("a", |it| it["execution"]["status"] == "COMPLETED").await;
+    server.program.signal("HUP");
+    server.program.event("the file was read again");
+    let doctor = semel(server.directory.path(), &["doctor", "--server", &server.program.url("")]);
+    assert!(doctor.stdout.contains(&format!("signed is left out: {why}")), "{}", doctor.stdout);
+    let list = semel(server.directory.path(), &["functions", "--server", &server.program.url("")]);
+    assert!(list.stdout.contains("signed    left out"), "{}", list.stdout);
+    // Whoever mends it over the API need not restart anything.
+    let unsigned = json!({"url": url, "filter": {"type": "none"}}).to_string();
+    server.done(Method::PUT, "/v1/functions/signed", &unsigned).await;
+    assert_eq!(standing(&server.get("/v1/functions").await), [("orders", None), ("signed", None)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_dead_letters_to_a_function_that_is_left_out_is_left_out_and_the_server_starts() {
+    let function = picky().await;
+    let server = Server::start(tempfile::tempdir().unwrap(), "[guard]\nallow = [\"10.0.0.0/8\"]\n", &[]);
+    let none = r#""filter": {"type": "none"}"#;
+    let undertaker = format!(r#"{{"url": "http://10.1.2.3/", {none}}}"#);
+    server.done(Method::PUT, "/v1/functions/undertaker", &undertaker).await;
+    let buried = format!(r#"{{"url": "http://127.0.0.1:1/", {none}, "dead_letter": "function:undertaker"}}"#);
+    server.done(Method::PUT, "/v1/functions/buried", &buried).await;
+    let url = json!({"url": format!("http://{}/orders", function.address)}).to_string();
+    server.done(Method::PUT, "/v1/functions/orders", &url).await;
+    std::fs::write(server.directory.path().join("semel.toml"), "").unwrap();
+    let server = server.killed(&[]);
+    let all = server.get("/v1/functions").await;
+    let left_out: Vec<_> = standing(&all).into_iter().map(|(name, why)| (name, why.is_some())).collect();
+    assert_eq!(left_out, [("buried", true), ("orders", false), ("undertaker", true)]);
+    server.event("a", r#"{"good": true}"#).await;
+    server.why_when("a", |it| it["execution"]["status"] == "COMPLETED").await;
+    let got = server.ask_with(&Method::DELETE, "/v1/functions/undertaker", &[], "").await;
+    assert!(got.status.is_success(), "{got:?}");
 }

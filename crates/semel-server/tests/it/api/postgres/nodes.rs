@@ -1,9 +1,10 @@
 //! Two nodes on one database: what is asked of one holds on the other.
 
 use crate::{
-    api::support::{Server, orders},
+    api::support::{Server, orders, told},
     support::{Upstream, semel},
 };
+use http::Method;
 use semel_testkit::servers;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,4 +87,29 @@ async fn what_was_drained_through_one_node_is_not_called_by_the_other() {
     assert_eq!(function.calls(), calls, "something was called after that");
     // Through the other, where nobody has asked for it yet, it is known already.
     assert!(said(&other, &["drain", "orders"]).starts_with("orders is paused\n"));
+}
+
+/// Each of two changes is right by itself, and both together are a loop: no node may take the second one, though it has not
+/// heard of the first yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_is_added_to_what_other_nodes_have_written() {
+    let (database, function) = (servers::postgres().await, Upstream::echo().await);
+    let (one, other) = two(&database.url, &function);
+    let to = |to: &str| {
+        let to = if to.is_empty() { "keep".to_owned() } else { format!("function:{to}") };
+        json!({"url": "http://127.0.0.1:1/", "filter": {"type": "none"}, "dead_letter": to}).to_string()
+    };
+    for name in ["a", "b"] {
+        one.done(Method::PUT, &format!("/v1/functions/{name}"), &to("")).await;
+    }
+    other.when("/v1/functions", |it| it["functions"].as_array().unwrap().len() == 3).await;
+    one.done(Method::PUT, "/v1/functions/a", &to("b")).await;
+    let got = other.ask_with(&Method::PUT, "/v1/functions/b", &[], &to("a")).await;
+    assert_eq!(told(&got), (422, "invalid".to_owned()), "{got:?}");
+    assert!(got.text().contains("its dead letters would go round for ever"), "{got:?}");
+    // What one node added the other one can remove at once.
+    let got = other.ask_with(&Method::DELETE, "/v1/functions/b", &[], "").await;
+    assert_eq!(told(&got), (409, "conflict".to_owned()), "a needs it: {got:?}");
+    one.done(Method::PUT, "/v1/functions/c", &to("")).await;
+    other.done(Method::DELETE, "/v1/functions/c", "").await;
 }
