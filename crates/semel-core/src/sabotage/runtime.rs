@@ -579,6 +579,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-server) & test(/left_out/)",
     },
     Sabotage {
+        name: "absent_functions_miss_events",
+        breaks: "an event that a function which is left out would take is not told to be kept",
+        caught_by: "package(semel-server) & test(/left_out/)",
+    },
+    Sabotage {
         name: "functions_added_unseen",
         breaks: "whether a function may be added is decided on what is written",
         caught_by: "package(semel-server) & test(/a_function_is_added_to_what_other_nodes_have_written/)",

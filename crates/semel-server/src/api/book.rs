@@ -9,12 +9,14 @@
 //! 4. The audit log says which settings a change was of, by name: values may be secrets.
 //! 5. One that does not fit on this node, because the guard or the file has changed, or its secret is not there, is
 //!    [left out](super::together) alone: the log says so, and so does the list. It does not keep a server from starting.
-//! 6. What is written and what is acted on are one turn: nobody acts on what was read before another one wrote.
+//! 6. What one would take that is left out is refused: nobody is told that it is kept.
+//! 7. What is written and what is acted on are one turn: nobody acts on what was read before another one wrote.
 
 use super::together::{Added, Together, together};
 use crate::{
     config::{DeadLetterSettings, FunctionSettings},
     exit::Failure,
+    ingest::Absentees,
 };
 use semel_core::{
     sabotage::is_on,
@@ -43,6 +45,8 @@ const DOCUMENT: &str = "functions";
 /// Which functions there are.
 pub struct Book {
     runtime: Runtime,
+    /// Told of those that are left out.
+    absentees: Absentees,
     /// Whoever reads or writes the document, until that is acted on.
     turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -85,6 +89,7 @@ impl Book {
         runtime: Runtime,
         file: &[FunctionSettings],
         guard: &Policy,
+        absentees: Absentees,
     ) -> Result<Arc<Self>, Failure> {
         let unread = |error: &StoreError| {
             Failure::unavailable("the functions that were added cannot be read").because(error)
@@ -93,7 +98,8 @@ impl Book {
         let added = read(content.as_deref()).map_err(|error| unread(&error))?;
         let together = Together::default();
         let state = State { file: file.to_vec(), guard: guard.clone(), added, together };
-        let book = Arc::new(Self { runtime, turn: tokio::sync::Mutex::default(), state: Mutex::new(state) });
+        let (turn, state) = (tokio::sync::Mutex::default(), Mutex::new(state));
+        let book = Arc::new(Self { runtime, absentees, turn, state });
         book.act(&mut book.state())?;
         Ok(book)
     }
@@ -240,9 +246,17 @@ impl Book {
     /// Lets run what can be together. It fails for the file alone, and then everything stays as it is.
     fn act(&self, state: &mut State) -> Result<(), Failure> {
         let new = together(&state.file, &state.added, &state.guard)?;
+        // Those that go are told of before they go, and those that come until they are there: no event is missed in between.
+        self.absentees.replace([&*state.together.absent, &*new.absent].concat());
         let replaced = self.runtime.replace(new.functions.clone());
-        replaced.map_err(|error| Failure::usage("the functions do not go together").because(&error))?;
-        let old = std::mem::replace(&mut state.together, new);
+        let old = match replaced {
+            Ok(()) => std::mem::replace(&mut state.together, new),
+            Err(error) => {
+                self.absentees.replace(state.together.absent.clone());
+                return Err(Failure::usage("the functions do not go together").because(&error));
+            }
+        };
+        self.absentees.replace(state.together.absent.clone());
         say(&old.left_out, &state.together.left_out);
         Ok(())
     }

@@ -7,8 +7,9 @@
 //! 4. Nobody else is.
 
 use crate::{
-    config::{FunctionSettings, is_loop, posted},
+    config::{FunctionSettings, is_loop, posted, posted_filter},
     exit::Failure,
+    ingest::Absent,
     serve::{function, functions},
 };
 use semel_core::sabotage::is_on;
@@ -28,6 +29,8 @@ pub(super) struct Together {
     pub(super) functions: Vec<Function>,
     /// What is wrong with those that are left out.
     pub(super) left_out: BTreeMap<String, Vec<String>>,
+    /// The same, and what they would take.
+    pub(super) absent: Vec<Absent>,
 }
 
 /// What can be together of a file and of what was added. Fails for the file alone.
@@ -44,7 +47,12 @@ pub(super) fn together(
             added.iter().filter(|(name, _)| !is_files(name) && !left_out.contains_key(*name)).collect();
         let names = file.iter().map(|it| &it.name).chain(those.iter().map(|(name, _)| *name));
         let names: Vec<_> = names.cloned().collect();
-        let mut all = Together { settings: file.to_vec(), functions: functions_of_file.clone(), left_out };
+        let mut all = Together {
+            settings: file.to_vec(),
+            functions: functions_of_file.clone(),
+            left_out,
+            absent: Vec::new(),
+        };
         for (name, written) in those {
             match one(name, written, &names, guard) {
                 Ok((settings, function)) => {
@@ -63,6 +71,8 @@ pub(super) fn together(
         let is_whole =
             all.settings.len() == names.len() && names.iter().all(|it| !all.left_out.contains_key(it));
         if is_whole || is_on("left_out_and_still_needed") {
+            let absent = |name: &String| Absent { name: name.clone(), filter: posted_filter(&added[name]) };
+            all.absent = all.left_out.keys().map(absent).collect();
             return Ok(all);
         }
         left_out = all.left_out;

@@ -39,7 +39,7 @@ pub use value::{Caller, Network, UpstreamUrl};
 pub(crate) use {
     function::{is_loop, named_url, rate, wanted_instead},
     mistake::{nearest, quoted, shown},
-    posted::posted,
+    posted::{posted, posted_filter},
     retry::preset,
     value::{Wanted, address, caller, duration_text, network, redacted, upstream},
     warning::{checked, human, warnings},

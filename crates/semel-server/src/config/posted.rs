@@ -1,9 +1,11 @@
 //! A function that was not read from a file, but sent as JSON: the same keys, the same checks.
 
 use super::{
+    filter,
     function::{FunctionSettings, name as function_name, read_function},
     read::{Mistakes, Section},
 };
+use semel_events::filter::Filter;
 use semel_runtime::deliver::guard::Policy;
 use serde_json::{Map, Value};
 use toml::de::DeTable;
@@ -19,11 +21,7 @@ pub(crate) fn posted(
     if written.contains_key("name") {
         return Err(vec!["`name` stands in the address, and nowhere else".to_owned()]);
     }
-    let mut source = format!("name = {}\n", Value::from(name));
-    for (key, value) in written {
-        let value = toml(value).ok_or_else(|| vec![format!("`{key}` cannot be `null`")])?;
-        source.extend([&Value::from(key.as_str()).to_string(), " = ", &value, "\n"]);
-    }
+    let source = source(name, written)?;
     let (table, errors) = DeTable::parse_recoverable(&source);
     if !errors.is_empty() {
         return Err(vec!["a text has characters that the file could not have".to_owned()]);
@@ -37,6 +35,25 @@ pub(crate) fn posted(
         Some(function) if mistakes.is_empty() => Ok(function),
         _ => Err(mistakes),
     }
+}
+
+/// What a function takes, whatever else is wrong with it; nothing if that cannot be read, or if it takes everything.
+pub(crate) fn posted_filter(written: &Map<String, Value>) -> Option<Filter> {
+    let source = source("left-out", written).ok()?;
+    let (table, errors) = DeTable::parse_recoverable(&source);
+    let mistakes = Mistakes::default();
+    let filter = filter::read(&Section::file(&table, &mistakes));
+    filter.filter(|_| errors.is_empty() && mistakes.into_inner().is_empty())
+}
+
+/// A function as a section of the file would have it.
+fn source(name: &str, written: &Map<String, Value>) -> Result<String, Vec<String>> {
+    let mut source = format!("name = {}\n", Value::from(name));
+    for (key, value) in written {
+        let value = toml(value).ok_or_else(|| vec![format!("`{key}` cannot be `null`")])?;
+        source.extend([&Value::from(key.as_str()).to_string(), " = ", &value, "\n"]);
+    }
+    Ok(source)
 }
 
 /// The keys that a function is asked for.

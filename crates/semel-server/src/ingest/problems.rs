@@ -76,6 +76,9 @@ problems! {
     STORE SERVICE_UNAVAILABLE "store":
         "The events cannot be stored",
         "Whether the events were stored cannot be told. Send them again later: nothing takes effect twice.";
+    FUNCTION_ABSENT SERVICE_UNAVAILABLE "function-absent":
+        "A function is not here",
+        "A function that takes the event cannot be called from this server. Nothing is kept of this request: send it again later, or to another server.";
     STOPPING SERVICE_UNAVAILABLE "stopping":
         "The server is stopping",
         "Nothing is kept of this request: send it again, later or to another server.";

@@ -1,13 +1,15 @@
 //! From a request to its answer.
 
 use super::{
+    absent::Absentees,
     auth::Denied,
     body::{BodyLimits, read_body},
     count::Counters,
     plain::{NotPlain, plain},
     problems::{
-        BUSY, ENCODING, ENCODING_INVALID, EVENT_INVALID, IN_ORDER, KEYS_UNAVAILABLE, MEDIA_TYPE, METHOD,
-        NOT_FOUND, REFUSED, STOPPING, STORE, TOO_LARGE, UNAUTHORIZED, told, told_after, told_as, told_with,
+        BUSY, ENCODING, ENCODING_INVALID, EVENT_INVALID, FUNCTION_ABSENT, IN_ORDER, KEYS_UNAVAILABLE,
+        MEDIA_TYPE, METHOD, NOT_FOUND, REFUSED, STOPPING, STORE, TOO_LARGE, UNAUTHORIZED, told, told_after,
+        told_as, told_with,
     },
     receipt::{Verdict, write, write_item, write_refused},
     source::{Source, Sources},
@@ -41,6 +43,8 @@ use tracing::warn;
 
 /// How long a request waits for memory.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
+/// When who is to be taken by a function that is left out is to come again: by then it may have been put anew.
+const ABSENT_WAIT: Duration = Duration::from_secs(30);
 
 /// Takes events in.
 pub(crate) struct Ingest {
@@ -48,6 +52,7 @@ pub(crate) struct Ingest {
     /// What signatures and tokens are judged by.
     clock: Arc<dyn Clock>,
     sources: RwLock<Arc<Sources>>,
+    absentees: Absentees,
     limits: BodyLimits,
     memory: Memory,
     problems: ProblemBase,
@@ -88,6 +93,7 @@ impl Ingest {
     pub(crate) fn new(
         runtime: Runtime,
         sources: Sources,
+        absentees: Absentees,
         limits: BodyLimits,
         buffer_bytes_max: u64,
         problems: ProblemBase,
@@ -95,7 +101,7 @@ impl Ingest {
         let clock = runtime.queue().clock();
         let sources = RwLock::new(Arc::new(sources));
         let memory = Memory::new(buffer_bytes_max, ROOM_WAIT);
-        Self { runtime, clock, sources, limits, memory, problems, counters: Counters::default() }
+        Self { runtime, clock, sources, absentees, limits, memory, problems, counters: Counters::default() }
     }
 
     /// From now on there are these sources.
@@ -201,6 +207,7 @@ impl Ingest {
         headers: &HeaderMap,
         events: &[Event],
     ) -> Result<Vec<Receipt>, Refusal> {
+        self.all_are_here(source, events)?;
         let accepted = match &source.functions {
             None => self.runtime.accept(events, headers).await,
             Some(only) => self.runtime.accept_for(events, headers, only).await,
@@ -216,6 +223,7 @@ impl Ingest {
         event: &Event,
         noted: &mut Noted,
     ) -> Result<Response<Answer>, Refusal> {
+        self.all_are_here(source, slice::from_ref(event))?;
         let called = match &source.functions {
             None => self.runtime.call(event, headers).await,
             Some(only) => self.runtime.call_for(event, headers, only).await,
@@ -238,6 +246,14 @@ impl Ingest {
         }
         Counters::add(&self.counters.taken, 1);
         Ok(json(StatusCode::OK, said_json(event, &called)))
+    }
+
+    /// Whether all functions that take these events can be called from here.
+    fn all_are_here(&self, source: &Source, events: &[Event]) -> Result<(), Refusal> {
+        if self.absentees.would_take(events, source.functions.as_deref()) {
+            return Err(Refusal::After(FUNCTION_ABSENT, ABSENT_WAIT));
+        }
+        Ok(())
     }
 
     fn has_functions(&self) -> bool {

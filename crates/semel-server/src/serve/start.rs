@@ -20,7 +20,7 @@ use crate::{
     api::{Book, Clerk},
     config::{NoSecret, ServerSettings, warnings},
     exit::Failure,
-    ingest::{BodyLimits, Ingest, problems::PAGES},
+    ingest::{Absentees, BodyLimits, Ingest, problems::PAGES},
     listen::{self, Door, Stop, Stopper, descriptors},
 };
 use semel::http::ProblemBase;
@@ -105,7 +105,9 @@ impl Server {
             .start()
             .await
             .map_err(|error| not_started(&error))?;
-        let book = Book::open(runtime.clone(), &settings.functions, &settings.guard).await?;
+        let absentees = Absentees::default();
+        let (file, guard) = (&settings.functions, &settings.guard);
+        let book = Book::open(runtime.clone(), file, guard, absentees.clone()).await?;
         let api = Clerk::new(runtime.clone(), book, Arc::clone(&foundation), &settings)
             .map_err(|error| no_token(&error))?;
         let problems = problems(&settings);
@@ -117,7 +119,7 @@ impl Server {
         let buffer_bytes_max = settings.limits.buffer_bytes_max;
         let inside = Arc::new(Inside {
             health: Health::new(runtime.clone(), stop.clone(), Arc::clone(&foundation)),
-            ingest: Ingest::new(runtime, sources, limits, buffer_bytes_max, problems.clone()),
+            ingest: Ingest::new(runtime, sources, absentees, limits, buffer_bytes_max, problems.clone()),
             api,
             foundation,
             trusted: settings.trusted_proxies.clone(),
