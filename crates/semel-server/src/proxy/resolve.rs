@@ -10,7 +10,7 @@
 //! It does not find out what happened: somebody does.
 
 use super::{exchange::is_host, forward::Answer, gateway::Inside, pattern::canonical};
-use crate::{hex, listen::Connection};
+use crate::{hex, listen::Connection, problem::harden};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
@@ -259,6 +259,7 @@ fn json(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) 
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    harden(response.headers_mut());
     response
 }
 

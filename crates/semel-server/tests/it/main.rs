@@ -16,6 +16,7 @@ mod hostile;
 mod keyed;
 mod logs;
 mod lost;
+mod markup;
 mod messages;
 mod pass;
 mod proof;
