@@ -11,6 +11,7 @@ mod cli;
 mod clients;
 mod config;
 mod demo;
+mod floods;
 mod fuzz;
 mod hostile;
 mod keyed;
