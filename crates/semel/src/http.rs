@@ -4,7 +4,8 @@
 //!    status, the body, the trailers and the allow-listed headers, to the byte. It follows the IETF's
 //!    `draft-ietf-httpapi-idempotency-key-header-07`.
 //! 2. A key names an operation of one caller on one route of one service: service, method, route, caller and key together. So
-//!    nobody gets, blocks or even notices another caller's keys. A key without a caller is refused: [`Caller`].
+//!    nobody gets, blocks or even notices another caller's keys. A key without a caller is refused: [`Caller`]. The host is no
+//!    part of it: a service that answers for several says so, by [`IdempotencyLayer::route`].
 //! 3. A key that comes again on its route with another request (path, query, chosen headers, `Content-Encoding`, body) is
 //!    refused, and nothing of the first one is shown. With another method, or on another route, it names another operation, and
 //!    that runs. Where nothing tells routes apart ([`IdempotencyLayer::route`]), each path is one. A compressed body is compared

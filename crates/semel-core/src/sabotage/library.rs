@@ -509,6 +509,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^pass::what_belongs_to_a_connection/)",
     },
     Sabotage {
+        name: "proxy_hosts_share_keys",
+        breaks: "two hosts behind one proxy are two services",
+        caught_by: "binary_id(semel-server::it) & test(/^keyed::two_hosts/)",
+    },
+    Sabotage {
         name: "proxy_logs_query",
         breaks: "a query is never written to a log",
         caught_by: "binary_id(semel-server::it) & test(/^logs::no_secret/)",

@@ -424,6 +424,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^api::hostile::other_sites/)",
     },
     Sabotage {
+        name: "answers_run_in_browsers",
+        breaks: "nothing that a sender or a function says runs in a browser",
+        caught_by: "binary_id(semel-server::it) & test(/^markup::markup_is_given_back/)",
+    },
+    Sabotage {
         name: "api_guesses_by_connection",
         breaks: "behind a proxy, who guesses tokens keeps nobody else out",
         caught_by: "binary_id(semel-server) & test(/api::door::tests::behind_a_proxy/)",

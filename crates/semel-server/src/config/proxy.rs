@@ -88,6 +88,13 @@ pub struct Limits {
     pub buffer_bytes_max: u64,
 }
 
+impl ProxySettings {
+    /// Whether the upstream is told as its `Host` which one the client asked for. Of HTTP/2 it sees its own.
+    pub(crate) fn tells_host(&self) -> bool {
+        self.host == HostPolicy::Preserve && !self.upstream_http2
+    }
+}
+
 impl Default for ProxySettings {
     fn default() -> Self {
         Self {

@@ -75,6 +75,8 @@ pub struct RouteSettings {
     pub key: KeyMode,
     /// Who a key belongs to.
     pub caller: Caller,
+    /// Whether a key is one of the host that it was sent to, if that was said; else it is if the upstream is told the host.
+    pub per_host: Option<bool>,
     /// Whether a key must be a quoted structured-field string.
     pub strict: bool,
     /// How long a duplicate waits for the first one.
@@ -111,6 +113,7 @@ impl Default for RouteSettings {
             methods: vec![Method::POST, Method::PATCH],
             key: KeyMode::Optional,
             caller: Caller::Authorization,
+            per_host: None,
             strict: false,
             wait: Duration::from_secs(2),
             lease: Duration::from_mins(1),
@@ -135,6 +138,7 @@ impl RouteSettings {
         set(&mut self.methods, section.list("methods", value::method));
         set(&mut self.key, section.text("key", key_mode));
         set(&mut self.caller, section.text("caller", value::caller));
+        self.per_host = section.flag("per_host").or(self.per_host);
         set(&mut self.strict, section.flag("strict"));
         set(&mut self.wait, section.duration("wait", Duration::ZERO, WAIT_MAX));
         set(&mut self.lease, section.duration("lease", LEASE.0, LEASE.1));

@@ -9,7 +9,7 @@ use super::{
     preface::{Preface, preface},
     watch::{Connection, InFlight, Overdue, Watch},
 };
-use crate::problem::{Problem, to_http1};
+use crate::problem::{Problem, harden, to_http1};
 use bytes::Bytes;
 use http::{
     HeaderValue, Request, Response, StatusCode, Version,
@@ -283,6 +283,7 @@ impl Heads {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CONTENT_LANGUAGE, HeaderValue::from_static("en"));
+        harden(headers);
         Some(response)
     }
 }

@@ -69,8 +69,21 @@ pub(super) fn host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<O
     }
 }
 
+/// A host as one name has it: in small letters, and without a port that is the usual one.
+pub(super) fn plain_host(host: &HeaderValue) -> String {
+    let mut text = String::from_utf8_lossy(host.as_bytes()).into_owned();
+    text.make_ascii_lowercase();
+    for usual in [":80", ":443", ":"] {
+        if let Some(name) = text.strip_suffix(usual) {
+            text.truncate(name.len());
+            break;
+        }
+    }
+    text
+}
+
 /// Whether this names a host, with or without a port, and nobody who asks.
-fn is_host(text: &[u8]) -> bool {
+pub(super) fn is_host(text: &[u8]) -> bool {
     // What nearly all of them are, told without a copy.
     let is_plain = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'-');
     let (host, port) = text.split_at(text.iter().position(|it| *it == b':').unwrap_or(text.len()));
@@ -116,5 +129,22 @@ mod tests {
         check("/", &["a_b:80"], Version::HTTP_11, Ok(Some("a_b:80")));
         check("/", &["[::1]:80"], Version::HTTP_11, Ok(Some("[::1]:80")));
         check("http://u@b/", &["a"], Version::HTTP_11, Err(NoHost));
+    }
+
+    #[test]
+    fn a_host_is_one_however_it_is_written() {
+        for (written, expected) in [
+            ("a.shop", "a.shop"),
+            ("A.Shop:80", "a.shop"),
+            ("a.shop:443", "a.shop"),
+            ("a.shop:", "a.shop"),
+            ("a.shop:8080", "a.shop:8080"),
+            ("a.shop:180", "a.shop:180"),
+            ("[::1]", "[::1]"),
+            ("[::80]", "[::80]"),
+            ("[::1]:80", "[::1]"),
+        ] {
+            assert_eq!(plain_host(&HeaderValue::from_static(written)), expected, "{written}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::{
     body::{Inbound, Outbound},
     exchange::Exchange,
     headers::{
-        CalledBy, add_via, is_ambiguous, is_websocket, join_cookies, set_forwarded, set_websocket,
+        CalledBy, add_via, is_ambiguous, is_websocket, join_cookies, name_te, set_forwarded, set_websocket,
         strip_hop_by_hop,
     },
     memory::Room,
@@ -196,6 +196,7 @@ impl Forwarding {
         self.set_host(&mut headers, exchange);
         if !self.is_http2 {
             join_cookies(&mut headers);
+            name_te(&mut headers);
             if !body.is_end_stream() && body.size_hint().exact().is_none() {
                 // Without a word about its length, a body of a GET would be left out.
                 headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));

@@ -1,12 +1,13 @@
 //! Which headers go on, in both directions.
 //!
 //! 1. Headers that belong to one connection are taken off: the known ones, and those that `Connection` names. Of `TE`,
-//!    `trailers` goes on, because trailers do.
+//!    `trailers` goes on, because trailers do; over HTTP/1.1 `Connection` names it then.
 //! 2. An upgrade to a WebSocket keeps its two headers. No other is passed on: one to HTTP/2 (`h2c`) would let requests
 //!    past this proxy.
 //! 3. `Forwarded` and `X-Forwarded-For/-Proto/-Host` say whom the proxy was called by. What the client says of itself
 //!    there, in any other `X-Forwarded-…` and in `X-Real-IP` is believed only if it is a proxy that the operator trusts;
-//!    then the proxy adds itself to it. Else all of that is taken off.
+//!    then the proxy adds itself to it. Else all of that is taken off. With `_` for `-` it is taken off whoever says it:
+//!    services that get headers as variables (CGI, WSGI) would take `X_Forwarded_For` for `X-Forwarded-For`.
 //! 4. Several `Cookie` headers, which HTTP/2 allows, become one.
 //! 5. An answer says in one way where it ends: by one length, or by chunks and nothing else. Else two programs could read
 //!    different answers in it.
@@ -47,11 +48,25 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 
 /// Takes off what only Semel may say. Where there is a layer, it does so itself.
 pub(super) fn strip_own(headers: &mut HeaderMap) {
-    let is_own = |it: &&HeaderName| **it == IDEMPOTENCY_REPLAYED || it.as_str().starts_with("semel-");
-    let own: Vec<HeaderName> = headers.keys().filter(is_own).cloned().collect();
-    for name in own {
+    let own = IDEMPOTENCY_REPLAYED;
+    strip(headers, |it| begins(it, "semel-") || (it.len() == own.as_str().len() && begins(it, own.as_str())));
+}
+
+/// Takes off what has such a name.
+fn strip(headers: &mut HeaderMap, is_such: impl Fn(&str) -> bool) {
+    if !headers.keys().any(|it| is_such(it.as_str())) {
+        return;
+    }
+    let such: Vec<HeaderName> = headers.keys().filter(|it| is_such(it.as_str())).cloned().collect();
+    for name in such {
         headers.remove(name);
     }
+}
+
+/// Whether a name begins like this for those who take `_` for `-`.
+fn begins(name: &str, like: &str) -> bool {
+    let is_same = |(it, like): (u8, u8)| it == like || (it == b'_' && like == b'-');
+    name.len() >= like.len() && name.bytes().zip(like.bytes()).all(is_same)
 }
 
 /// Takes off what belongs to one connection.
@@ -103,8 +118,17 @@ pub(super) fn is_websocket(headers: &HeaderMap) -> bool {
     is_only && tokens(headers, &CONNECTION).any(|it| it.eq_ignore_ascii_case("upgrade"))
 }
 
+/// Says that `TE` is for the next hop alone, as HTTP/1.1 wants it.
+pub(super) fn name_te(headers: &mut HeaderMap) {
+    if headers.contains_key(TE) {
+        headers.insert(CONNECTION, HeaderValue::from_static("te"));
+    }
+}
+
 /// Asks for an upgrade to a WebSocket, or agrees to one.
 pub(super) fn set_websocket(headers: &mut HeaderMap) {
+    // Which has no trailers.
+    headers.remove(TE);
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
 }
@@ -129,6 +153,7 @@ pub(super) struct CalledBy<'a> {
 pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
     let peer = by.peer.to_str().unwrap_or_default();
     let element = forwarded(peer, by.host);
+    strip(headers, |it| it.contains('_') && is_hearsay(it));
     if by.is_trusted || sabotage::is_on("proxy_trusts_client_forwarded") {
         append_to_list(headers, &X_FORWARDED_FOR, peer);
         append_to_list(headers, &FORWARDED, &element);
@@ -138,7 +163,7 @@ pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
         }
         return;
     }
-    strip_hearsay(headers);
+    strip(headers, is_hearsay);
     // These take the place of whatever the client said.
     headers.insert(X_FORWARDED_FOR, by.peer.clone());
     set(headers, FORWARDED, element.into());
@@ -149,14 +174,10 @@ pub(super) fn set_forwarded(headers: &mut HeaderMap, by: &CalledBy<'_>) {
     };
 }
 
-/// Takes off whatever a client says of where it is, also in words that this proxy does not use itself: the upstream may know
-/// them (`X-Forwarded-Prefix`, `X-Real-IP`), and would take them for the proxy's.
-fn strip_hearsay(headers: &mut HeaderMap) {
-    let is_hearsay = |it: &&HeaderName| it.as_str().starts_with("x-forwarded-") || it.as_str() == "x-real-ip";
-    let all: Vec<HeaderName> = headers.keys().filter(is_hearsay).cloned().collect();
-    for name in all {
-        headers.remove(name);
-    }
+/// Whether this says where a client is, also in words that this proxy does not use itself: the upstream may know them
+/// (`X-Forwarded-Prefix`, `X-Real-IP`), and would take them for the proxy's.
+fn is_hearsay(name: &str) -> bool {
+    begins(name, "x-forwarded-") || (name.len() == "x-real-ip".len() && begins(name, "x-real-ip"))
 }
 
 /// An element of `Forwarded` (RFC 7239).
@@ -297,6 +318,10 @@ mod tests {
             ("x-forwarded-port", "443"),
             ("x-forwarded-prefix", "/admin"),
             ("x-real-ip", "1.2.3.4"),
+            ("x_forwarded_for", "1.2.3.4"),
+            ("x-forwarded_proto", "https"),
+            ("x_real_ip", "1.2.3.4"),
+            ("x_real", "kept"),
         ]);
         let host = HeaderValue::from_static("example.com:8080");
         set_forwarded(
@@ -316,6 +341,7 @@ mod tests {
             ("x-forwarded-port", "443"),
             ("x-forwarded-prefix", "/admin"),
             ("x-real-ip", "1.2.3.4"),
+            ("x_real", "kept"),
         ]);
         assert_eq!(forwarded_by("::ffff:10.0.0.9", true), expected);
     }
@@ -327,8 +353,23 @@ mod tests {
             ("x-forwarded-for", "2001:db8::1"),
             ("x-forwarded-proto", "http"),
             ("x-forwarded-host", "example.com:8080"),
+            ("x_real", "kept"),
         ]);
         assert_eq!(forwarded_by("2001:db8::1", false), expected);
+    }
+
+    #[test]
+    fn what_is_our_own_is_taken_off() {
+        let mut all = headers(&[
+            ("semel-fence", "1"),
+            ("semel_fence", "1"),
+            ("idempotency-replayed", "true"),
+            ("idempotency_replayed", "true"),
+            ("idempotency-replayed-by", "1"),
+            ("semelweis", "1"),
+        ]);
+        strip_own(&mut all);
+        assert_eq!(names(&all), ["idempotency-replayed-by", "semelweis"]);
     }
 
     #[test]

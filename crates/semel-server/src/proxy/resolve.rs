@@ -3,18 +3,18 @@
 //! 1. It is answered on the address of its own (`--admin-listen`) and nowhere else, and only to programs on this machine that
 //!    name it by an address or `localhost`: a name that somebody has pointed here, and a browser's page, are refused. So is
 //!    what does not say that it is JSON, which no form can.
-//! 2. A request is named as its client sent it (method, path, caller, key), or by the `record` that the log has of it.
+//! 2. A request is named as its client sent it (method, host, path, caller, key), or by the `record` that the log has of it.
 //! 3. The library decides and writes: only what is in doubt is resolved, by the fence that was seen, and with who said it
 //!    and why in the log.
 //!
 //! It does not find out what happened: somebody does.
 
-use super::{forward::Answer, gateway::Inside, pattern::canonical};
-use crate::{hex, listen::Connection};
+use super::{exchange::is_host, forward::Answer, gateway::Inside, pattern::canonical};
+use crate::{hex, listen::Connection, problem::harden};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
-    header::{CACHE_CONTROL, CONTENT_TYPE, ORIGIN},
+    header::{CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -88,6 +88,7 @@ pub(super) fn record(identity: &Identity) -> String {
 struct Said {
     record: Option<String>,
     method: Option<String>,
+    host: Option<String>,
     path: Option<String>,
     caller: Option<String>,
     key: Option<String>,
@@ -169,15 +170,17 @@ impl Inside {
 
     /// The record that is meant.
     fn named(&self, said: &Said) -> Result<Key, Refused> {
-        let Said { record, method, path, caller, key, .. } = said;
+        let Said { record, method, host, path, caller, key, .. } = said;
         match (record, method, path, key) {
-            (Some(record), None, None, None) if caller.is_none() => {
+            (Some(record), None, None, None) if caller.is_none() && host.is_none() => {
                 self.doubts.find(record).ok_or_else(|| Problem::NO_RECORD.into())
             }
             (None, Some(method), Some(path), Some(key)) => {
-                self.named_as_sent(method, path, caller.as_deref(), key)
+                self.named_as_sent(method, host.as_deref(), path, caller.as_deref(), key)
             }
-            _ => Err(wrong("name the request by `method`, `path`, `caller` and `key`, or by `record` alone")),
+            _ => Err(wrong(
+                "name the request by `method`, `host`, `path`, `caller` and `key`, or by `record` alone",
+            )),
         }
     }
 
@@ -185,6 +188,7 @@ impl Inside {
     fn named_as_sent(
         &self,
         method: &str,
+        host: Option<&str>,
         path: &str,
         caller: Option<&str>,
         key: &str,
@@ -201,6 +205,13 @@ impl Inside {
             (None, None) => {}
             (Some(name), None) => return Err(wrong(format!("`caller` is missing: the value of `{name}`"))),
             (None, Some(_)) => return Err(wrong("all callers share their keys here: leave `caller` out")),
+        }
+        match (route.is_per_host(), host) {
+            (true, Some(host)) if is_host(host.as_bytes()) => request = request.header(HOST, host),
+            (true, Some(_)) => return Err(wrong("`host` is no host")),
+            (true, None) => return Err(wrong("`host` is missing: the one that the client asked for")),
+            (false, None) => {}
+            (false, Some(_)) => return Err(wrong("all hosts share their keys here: leave `host` out")),
         }
         let unsendable = |_| wrong("`method`, `caller` or `key` cannot be sent in HTTP");
         let (parts, ()) = request.body(()).map_err(unsendable)?.into_parts();
@@ -222,7 +233,7 @@ fn quoted(key: &str) -> String {
 
 /// Whether no name was pointed here, and no browser sends this for a page.
 fn is_called_directly(uri: &Uri, headers: &HeaderMap) -> bool {
-    let host = headers.get(http::header::HOST).map(HeaderValue::to_str).transpose();
+    let host = headers.get(HOST).map(HeaderValue::to_str).transpose();
     let Ok(named) = host else { return false };
     let host = named.or_else(|| uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
     let name = match host.rsplit_once(':') {
@@ -248,6 +259,7 @@ fn json(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) 
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    harden(response.headers_mut());
     response
 }
 

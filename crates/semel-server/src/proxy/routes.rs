@@ -2,11 +2,14 @@
 //!
 //! 1. The first route whose pattern takes the path has the request; where none does, the defaults hold, and the path
 //!    itself is the route in the scope.
-//! 2. A route whose keys are off has no layer: requests go straight to the upstream.
-//! 3. The quota of the defaults is one for all routes that have none of their own: a caller does not get it once for each. A
+//! 2. Where the upstream is told for which host a request is, two hosts are two services: the host stands before the route
+//!    in the scope. `per_host` says otherwise, or says it where the upstream is not told.
+//! 3. A route whose keys are off has no layer: requests go straight to the upstream.
+//! 4. The quota of the defaults is one for all routes that have none of their own: a caller does not get it once for each. A
 //!    route may have one of its own, or none.
 
 use super::{
+    exchange::{host, plain_host},
     forward::Forward,
     pattern::{Pattern, canonical},
 };
@@ -16,6 +19,7 @@ use semel::{
     OnLapse, Once,
     http::{self as layer, IDEMPOTENCY_KEY, Idempotency, IdempotencyLayer},
 };
+use semel_core::sabotage;
 use std::sync::Arc;
 use tower_layer::Layer;
 
@@ -31,6 +35,8 @@ pub(super) struct Route {
     pattern: Option<Pattern>,
     methods: Vec<Method>,
     request_bytes_max: u64,
+    /// Whether keys are of the host that they were sent to.
+    is_per_host: bool,
     /// What tells callers apart; none if nothing does.
     caller_header: Option<HeaderName>,
     /// None if keys are off.
@@ -47,6 +53,7 @@ impl Routes {
                 pattern: pattern.cloned(),
                 methods: of.methods.clone(),
                 request_bytes_max: of.request_bytes_max,
+                is_per_host: is_per_host(settings, of),
                 caller_header: match &of.caller {
                     Caller::Authorization => Some(AUTHORIZATION),
                     Caller::Header(name) => Some(name.clone()),
@@ -104,6 +111,11 @@ impl Route {
         self.caller_header.as_ref()
     }
 
+    /// Whether keys are of the host that they were sent to.
+    pub(super) fn is_per_host(&self) -> bool {
+        self.is_per_host
+    }
+
     /// How much of a request is read into memory, at most: nothing of one that passes through.
     pub(super) fn buffered<B: http_body::Body>(&self, request: &Request<B>) -> Option<u64> {
         let is_read = self.protected.is_some()
@@ -112,6 +124,21 @@ impl Route {
         let announced = request.body().size_hint().exact().unwrap_or(u64::MAX);
         is_read.then(|| announced.min(self.request_bytes_max))
     }
+}
+
+fn is_per_host(settings: &ProxySettings, of: &RouteSettings) -> bool {
+    let is_so = of.per_host.unwrap_or_else(|| settings.tells_host());
+    is_so && !sabotage::is_on("proxy_hosts_share_keys")
+}
+
+/// A route as it stands in the scope, behind the host where that is part of it. A route begins with a slash, and a host has
+/// none: no two of both are one text.
+fn in_scope(route: &str, is_per_host: bool, parts: &Parts) -> String {
+    let found =
+        if is_per_host { host(&parts.uri, &parts.headers, parts.version).ok().flatten() } else { None };
+    let mut text = found.as_ref().map(plain_host).unwrap_or_default();
+    text.push_str(route);
+    text
 }
 
 fn with_quota(layer: IdempotencyLayer, of: &RouteSettings) -> IdempotencyLayer {
@@ -151,12 +178,13 @@ fn layer_of(
             OnLost::Retry => OnLapse::Rerun,
             OnLost::Report => OnLapse::Report,
         });
+    let is_per_host = is_per_host(settings, of);
     layer = match pattern {
         Some(pattern) => {
             let route = pattern.as_str().to_owned();
-            layer.route(move |_: &Parts| route.clone())
+            layer.route(move |parts: &Parts| in_scope(&route, is_per_host, parts))
         }
-        None => layer.route(|parts: &Parts| canonical(parts.uri.path()).into_owned()),
+        None => layer.route(move |parts: &Parts| in_scope(&canonical(parts.uri.path()), is_per_host, parts)),
     };
     if of.key == KeyMode::Required {
         layer = layer.required();

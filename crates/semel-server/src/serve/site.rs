@@ -2,7 +2,8 @@
 //!
 //! 1. A path has one form: what could be read as another path is not found.
 //! 2. Whatever is wrong with a request is told as a problem.
-//! 3. Who asks for metrics shows who they are, as for everything below `/v1`. Probes have no tokens: `/health`, `/ready` and
+//! 3. Nothing that is answered runs in a browser, whoever said it first.
+//! 4. Who asks for metrics shows who they are, as for everything below `/v1`. Probes have no tokens: `/health`, `/ready` and
 //!    `/version` are open, and tell nothing but what they are asked for.
 
 use super::{Answer, Foundation, access::Entry, health::Health, metrics::metrics};
@@ -14,6 +15,7 @@ use crate::{
         problems::{BAD_REQUEST, METHOD, NOT_FOUND, told},
     },
     listen::{Arrived, Connection},
+    problem::harden,
 };
 use http::{
     HeaderValue, Method, Request, Response, Version,
@@ -104,7 +106,10 @@ impl Service<Arrived> for Site {
         let (inside, side) = (Arc::clone(&self.inside), self.side);
         Box::pin(async move {
             let entry = Entry::begin(&request, &connection);
-            let (response, noted) = inside.answer(side, request, connection).await;
+            let (mut response, noted) = inside.answer(side, request, connection).await;
+            if !is_on("answers_run_in_browsers") {
+                harden(response.headers_mut());
+            }
             Entry::end(entry, &response, &noted);
             Ok(response)
         })

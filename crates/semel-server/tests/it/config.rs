@@ -57,6 +57,7 @@ path = "/payments/{id}/refunds"
 methods = ["POST", "PUT"]
 key = "optional"
 caller = "authorization"
+per_host = false
 strict = true
 wait = "500ms"
 lease = "30s"
@@ -166,6 +167,12 @@ path = "/c/{name}"
 [rout]
 "#
     ));
+}
+
+#[test]
+fn whether_a_key_is_of_its_host_is_said_or_not() {
+    let wrong = check("[[route]]\npath = \"/a\"\nper_host = \"yes\"\n");
+    assert!(wrong.contains("semel.toml:3:12: `route.per_host` is `yes`: wanted `true` or `false`"), "{wrong}");
 }
 
 #[test]

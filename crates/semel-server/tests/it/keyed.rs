@@ -99,6 +99,46 @@ async fn a_duplicate_of_a_request_in_progress_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_hosts_behind_one_proxy_are_two_services() {
+    let upstream = Upstream::start(async |asked: Asked| answer(201, asked.header("host").concat())).await;
+    let to = async |proxy: &Proxy, host: &'static str| {
+        let mut request = post(&proxy.url("/orders"), "order-1", "10");
+        request.headers_mut().insert("host", host.parse().unwrap());
+        let got = Client::new().send(request).await;
+        (got.text().to_owned(), got.is_replayed())
+    };
+    let route = "[[route]]\npath = \"/orders\"\n";
+    for config in ["", route] {
+        let proxy = Proxy::with(upstream.address, config);
+        assert_eq!(to(&proxy, "a.shop").await, ("a.shop".to_owned(), false), "{config}");
+        assert_eq!(to(&proxy, "b.shop").await, ("b.shop".to_owned(), false), "{config}");
+        // However it is written.
+        assert_eq!(to(&proxy, "A.shop:80").await, ("a.shop".to_owned(), true), "{config}");
+        assert_eq!(to(&proxy, "a.shop:8080").await, ("a.shop:8080".to_owned(), false), "{config}");
+    }
+    // One service with two names, because the file says so, or because it is not told by which it was called.
+    for config in ["[defaults]\nper_host = false\n", "[proxy]\nhost = \"upstream\"\n"] {
+        let proxy = Proxy::with(upstream.address, config);
+        let (first, is_replayed) = to(&proxy, "a.shop").await;
+        assert!(!is_replayed, "{config}");
+        assert_eq!(to(&proxy, "b.shop").await, (first, true), "{config}");
+    }
+    let proxy = Proxy::with(upstream.address, "[proxy]\nhost = \"upstream\"\n[defaults]\nper_host = true\n");
+    for host in ["a.shop", "b.shop"] {
+        assert!(!to(&proxy, host).await.1, "{host}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_of_http2_and_that_of_http1_are_one() {
+    let upstream = counting().await;
+    let proxy = Proxy::before(upstream.address);
+    let first = Client::new().send(post(&proxy.url("/orders"), "k", "10")).await;
+    let again = Client::http2().send(post(&proxy.url("/orders"), "k", "10")).await;
+    assert_eq!((again.text(), again.is_replayed()), (first.text(), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_gets_the_answer_of_somebody_else() {
     let upstream = counting().await;
     let proxy = Proxy::before(upstream.address);
@@ -371,10 +411,13 @@ async fn what_is_kept_can_be_sealed() {
         let upstream = Upstream::start(async |_| answer(201, SECRET)).await;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
+        // It has another port each time.
+        let anywhere = "[defaults]\nper_host = false\n";
         let start = |keys: Option<&String>| {
-            let Some(keys) = keys else { return Proxy::start(path, upstream.address, "", &[]) };
+            let Some(keys) = keys else { return Proxy::start(path, upstream.address, anywhere, &[]) };
             std::fs::write(path.join("keys"), keys).unwrap();
-            Proxy::start(path, upstream.address, "[proxy]\nseal_keys = \"keys\"\n", &[])
+            let config = format!("[proxy]\nseal_keys = \"keys\"\n{anywhere}");
+            Proxy::start(path, upstream.address, &config, &[])
         };
         let client = Client::new();
         let proxy = start(keys);

@@ -175,7 +175,7 @@ async fn an_operator_who_found_out_that_it_did_not_happen_lets_the_next_one_be_s
     let client = Client::new();
     let proxy = in_doubt(address, &client).await;
     let said = json!({
-        "method": "POST", "path": "/pay", "caller": "Bearer ann", "key": "k",
+        "method": "POST", "host": proxy.address.to_string(), "path": "/pay", "caller": "Bearer ann", "key": "k",
         "happened": false, "by": "olga", "why": "it is not in the ledger",
     });
     let resolved = client.send(says(&proxy, &said)).await;
@@ -216,7 +216,7 @@ async fn nobody_but_an_operator_resolves_anything() {
     let client = Client::new();
     let proxy = in_doubt(address, &client).await;
     let said = json!({
-        "method": "POST", "path": "/pay", "caller": "Bearer ann", "key": "k",
+        "method": "POST", "host": proxy.address.to_string(), "path": "/pay", "caller": "Bearer ann", "key": "k",
         "happened": false, "by": "eve", "why": "again",
     });
     let with = |name: &'static str, value: &'static str| {
@@ -287,7 +287,10 @@ async fn a_client_that_hangs_up_still_gets_its_work_done_once() {
     .await;
     let proxy = Proxy::with(upstream.address, "[defaults]\nwait = \"1m\"\n");
     let mut raw = super::support::Raw::connect(proxy.address).await;
-    let head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: \"k\"\r\nContent-Length: 2\r\n\r\n10";
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer ann\r\nIdempotency-Key: \"k\"\r\nContent-Length: 2\r\n\r\n10",
+        proxy.address
+    );
     raw.write(head).await;
     upstream.called(1).await;
     drop(raw);

@@ -97,17 +97,20 @@ async fn what_belongs_to_a_connection_stays_on_it() {
     let mut raw = Raw::connect(proxy.address).await;
     raw.write(
         "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close, X-Secret\r\nX-Secret: 1\r\nKeep-Alive: 5\r\n\
-         Proxy-Authorization: Basic eA==\r\nTE: trailers, gzip\r\nUpgrade: h2c\r\nX-End: 2\r\n\r\n",
+         Proxy-Authorization: Basic eA==\r\nTE: trailers, gzip\r\nUpgrade: h2c\r\nX-End: 2\r\nX_Forwarded_For: 1.2.3.4\r\n\
+         Semel_Fence: 7\r\n\r\n",
     )
     .await;
     let got = raw.rest().await.to_ascii_lowercase();
     assert!(got.starts_with("http/1.1 200 ok\r\n") && got.contains("\r\nx-end: 1\r\n"), "{got}");
     assert!(!got.contains("x-hop") && !got.contains("keep-alive"), "{got}");
     let asked = upstream.only();
-    for gone in ["connection", "x-secret", "keep-alive", "proxy-authorization", "upgrade"] {
+    for gone in ["x-secret", "keep-alive", "proxy-authorization", "upgrade", "x_forwarded_for", "semel_fence"]
+    {
         assert!(asked.header(gone).is_empty(), "{gone}: {asked:?}");
     }
     assert_eq!((asked.header("te"), asked.header("x-end")), (vec!["trailers"], vec!["2"]));
+    assert_eq!(asked.header("connection"), ["te"], "`TE` is for one hop, and says so");
 }
 
 #[tokio::test(flavor = "multi_thread")]

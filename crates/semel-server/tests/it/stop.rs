@@ -143,11 +143,14 @@ async fn a_second_signal_ends_it_at_once() {
     assert_eq!(proxy.ended().code(), Some(130));
 }
 
+/// For a proxy that is called by its address, and has another port each time.
+const ANYWHERE: &str = "[defaults]\nper_host = false\n";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn work_whose_client_has_gone_is_recorded_before_it_ends() {
     let (upstream, gate) = Upstream::gated().await;
     let directory = tempfile::tempdir().unwrap();
-    let mut proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    let mut proxy = Proxy::start(directory.path(), upstream.address, ANYWHERE, &[]);
     let mut raw = Raw::connect(proxy.address).await;
     let head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: \"k\"\r\nContent-Length: 2\r\n\r\n10";
     raw.write(head).await;
@@ -157,7 +160,7 @@ async fn work_whose_client_has_gone_is_recorded_before_it_ends() {
     proxy.event("stopping: finishing what is under way");
     gate.open(1);
     assert_eq!(proxy.ended().code(), Some(0), "{}", proxy.log());
-    let proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    let proxy = Proxy::start(directory.path(), upstream.address, ANYWHERE, &[]);
     let again = Client::new().send(post(&proxy.url("/"), "k", "10")).await;
     assert_eq!((again.text(), again.is_replayed(), upstream.calls()), ("10", true, 1));
 }
@@ -167,10 +170,10 @@ async fn what_was_answered_is_replayed_after_a_kill() {
     let (upstream, gate) = Upstream::gated().await;
     gate.open(1);
     let directory = tempfile::tempdir().unwrap();
-    let proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    let proxy = Proxy::start(directory.path(), upstream.address, ANYWHERE, &[]);
     assert_eq!(Client::new().send(post(&proxy.url("/"), "k", "10")).await.text(), "10");
     proxy.kill();
-    let proxy = Proxy::start(directory.path(), upstream.address, "", &[]);
+    let proxy = Proxy::start(directory.path(), upstream.address, ANYWHERE, &[]);
     let again = Client::new().send(post(&proxy.url("/"), "k", "10")).await;
     assert_eq!((again.text(), again.is_replayed(), upstream.calls()), ("10", true, 1));
 }
@@ -179,8 +182,8 @@ async fn what_was_answered_is_replayed_after_a_kill() {
 async fn a_request_that_was_under_way_at_a_kill_is_not_sent_again_within_its_lease() {
     let (upstream, gate) = Upstream::gated().await;
     let directory = tempfile::tempdir().unwrap();
-    let config = "[defaults]\nlease = \"6s\"\nwait = \"500ms\"\n";
-    let proxy = Proxy::start(directory.path(), upstream.address, config, &[]);
+    let config = format!("{ANYWHERE}lease = \"6s\"\nwait = \"500ms\"\n");
+    let proxy = Proxy::start(directory.path(), upstream.address, &config, &[]);
     let began = Instant::now();
     let mut raw = Raw::connect(proxy.address).await;
     let head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\nIdempotency-Key: \"k\"\r\nContent-Length: 2\r\n\r\n10";
@@ -189,7 +192,7 @@ async fn a_request_that_was_under_way_at_a_kill_is_not_sent_again_within_its_lea
     // Between the upstream's call and its answer.
     proxy.kill();
     gate.open(10);
-    let proxy = Proxy::start(directory.path(), upstream.address, config, &[]);
+    let proxy = Proxy::start(directory.path(), upstream.address, &config, &[]);
     let client = Client::new();
     let mut refused = 0;
     let settled = soon("the end of the lease", async {

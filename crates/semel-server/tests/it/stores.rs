@@ -15,7 +15,7 @@ fn proxy(upstream: SocketAddr, store: &str, variables: &[(&str, &str)]) -> Proxy
     command.args(["proxy", "--upstream", &upstream, "--listen", "127.0.0.1:0", "--log", "json"]);
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("semel.toml");
-    std::fs::write(&config, "[defaults]\nwait = \"20s\"\n").unwrap();
+    std::fs::write(&config, "[defaults]\nwait = \"20s\"\nper_host = false\n").unwrap();
     // Read before it listens, so that the directory may go.
     command.args(["--store", store, "--config"]).arg(&config).envs(variables.iter().copied());
     Proxy::spawn(&mut command)

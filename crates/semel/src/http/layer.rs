@@ -139,7 +139,9 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Under which name its keys are kept; `http` unless set. Services that share a store have names of their own.
+    /// Under which name its keys are kept; `http` unless set. Services that share a store have names of their own. So have
+    /// hosts that are services of their own, if each has a layer: none looks at `Host`. One layer for several tells them apart
+    /// by its [`route`](Self::route).
     pub fn service_name(self, name: impl Into<String>) -> Self {
         self.with(|it| it.service = name.into())
     }
@@ -172,7 +174,8 @@ impl IdempotencyLayer {
     }
 
     /// Which route a request takes: part of what its key names, and of the metrics' labels. Unless set, it is axum's
-    /// `MatchedPath` where there is one (feature `axum`), else the path.
+    /// `MatchedPath` where there is one (feature `axum`), else the path. A service that answers for several hosts has the host in
+    /// it.
     pub fn route(self, route: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.with(|it| it.route = Some(Arc::new(route)))
     }

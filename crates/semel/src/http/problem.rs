@@ -6,7 +6,10 @@
 use super::{Body, caller::Caller, problems::DOCS};
 use ::http::{
     HeaderMap, HeaderValue, Response, StatusCode,
-    header::{CONTENT_LANGUAGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{
+        CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+        X_CONTENT_TYPE_OPTIONS,
+    },
 };
 use bytes::Bytes;
 use std::{fmt, sync::Arc, time::Duration};
@@ -99,6 +102,12 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CONTENT_LANGUAGE, HeaderValue::from_static("en"));
+        // Whatever a browser takes it for, nothing of it runs.
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+        );
         response
     }
 
