@@ -9,6 +9,8 @@
 //! 4. What is not there, `null`, blank text, and a list or object of nothing but `null` are missing. Several
 //!    expressions are missing if all of them are.
 //! 5. What can be read in two ways is refused: a member that is there twice on the way, a header that is.
+//! 6. Of several expressions each is one part, so that nothing moves from one to the next: a list that a JMESPath finds
+//!    is hashed there, as it is where a pointer finds it. Alone, its items are parts.
 //!
 //! It does not change what it finds: no trimming, no folding of case.
 
@@ -23,6 +25,7 @@ use http::{HeaderMap, HeaderName};
 use semel_core::{
     fingerprint::Fingerprint,
     key::{PARTS_MAX, Part},
+    sabotage::is_on,
 };
 use serde_json::value::RawValue;
 use std::{borrow::Cow, str::FromStr};
@@ -173,7 +176,24 @@ impl Expression {
     }
 
     fn append_parts(&self, input: &Input<'_>, parts: &mut Vec<Part>) -> Result<(), NotFound> {
-        parts.push(match self {
+        match self {
+            #[cfg(feature = "jmespath")]
+            Self::Jmespath(path) => parts.extend(path.parts(input)?),
+            Self::All(all) if let [only] = &all[..] => only.append_parts(input, parts)?,
+            Self::All(all) if is_on("events_composite_flattened") => {
+                all.iter().try_for_each(|it| it.append_parts(input, parts))?;
+            }
+            Self::All(all) => all.iter().try_for_each(|it| it.part(input).map(|it| parts.push(it)))?,
+            Self::Pointer(_) | Self::Attribute(_) | Self::Header(_) | Self::Literal(_) => {
+                parts.push(self.part(input)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is found, as one part.
+    fn part(&self, input: &Input<'_>) -> Result<Part, NotFound> {
+        Ok(match self {
             Self::Literal(text) => text_part(text),
             Self::Header(name) => header(name, input)?.map_or(Part::Null, text_part),
             Self::Attribute(name) => match input.root {
@@ -182,10 +202,12 @@ impl Expression {
             },
             Self::Pointer(pointer) => pointed(pointer, input)?,
             #[cfg(feature = "jmespath")]
-            Self::Jmespath(path) => return path.append_parts(input, parts),
-            Self::All(all) => return all.iter().try_for_each(|it| it.append_parts(input, parts)),
-        });
-        Ok(())
+            Self::Jmespath(path) => path.part(input)?,
+            Self::All(_) => match self.parts(input)? {
+                missing if is_missing(&missing) => Part::Null,
+                several => Part::Bytes(digest(&several).to_vec()),
+            },
+        })
     }
 
     /// What is found, as text; nothing if it is missing. Several are one text that no other parts give.

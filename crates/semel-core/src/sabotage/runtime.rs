@@ -264,6 +264,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-events::it) & test(/^any::/)",
     },
     Sabotage {
+        name: "events_composite_flattened",
+        breaks: "no two lists of values that name an event are one",
+        caught_by: "binary_id(semel-events::it) & test(/^expression::/)",
+    },
+    Sabotage {
         name: "events_any_signature",
         breaks: "a wrong signature is refused",
         caught_by: "binary_id(semel-events::it) & test(/^signatures::/)",

@@ -5,7 +5,7 @@
 //! 2. An expression has at most [`SIGNS_MAX`] signs that lead on, wherever they stand: whoever reads it, and whoever follows
 //!    it, goes one call deeper for each.
 //! 3. An event with a member that is there twice is refused, wherever that is.
-//! 4. A list is several parts; anything else is one.
+//! 4. A list is several parts, anything else is one. Beside other expressions a list is one part, too.
 //! 5. A number in the result that may not be exact is refused: two ids must not become one.
 
 use super::{BadExpression, Input, NotFound, Root, part};
@@ -15,7 +15,7 @@ use semel_core::{
     fingerprint::Fingerprint,
     key::{PARTS_MAX, Part},
 };
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use std::{
     borrow::Cow,
     sync::{Arc, LazyLock},
@@ -55,14 +55,30 @@ impl Jmespath {
         }
     }
 
-    pub(super) fn append_parts(&self, input: &Input<'_>, parts: &mut Vec<Part>) -> Result<(), NotFound> {
-        let found =
-            self.search(input).ok_or_else(|| NotFound::Jmespath(format!("jmespath:{}", self.text).into()))?;
-        parts.extend(found);
-        Ok(())
+    /// What is found; the items of a list.
+    pub(super) fn parts(&self, input: &Input<'_>) -> Result<Vec<Part>, NotFound> {
+        self.told(input, |found| {
+            if !found.get().starts_with('[') {
+                return Some(vec![part(found)?]);
+            }
+            let items = json::list(found.get().as_bytes()).ok()?;
+            (items.len() <= PARTS_MAX).then_some(())?;
+            items.into_iter().map(part).collect()
+        })
     }
 
-    fn search(&self, input: &Input<'_>) -> Option<Vec<Part>> {
+    /// What is found; the hash of a list.
+    pub(super) fn part(&self, input: &Input<'_>) -> Result<Part, NotFound> {
+        self.told(input, part)
+    }
+
+    fn told<T>(&self, input: &Input<'_>, tell: impl FnOnce(&RawValue) -> Option<T>) -> Result<T, NotFound> {
+        let found = self.search(input);
+        let told = found.as_deref().and_then(tell);
+        told.ok_or_else(|| NotFound::Jmespath(format!("jmespath:{}", self.text).into()))
+    }
+
+    fn search(&self, input: &Input<'_>) -> Option<Box<RawValue>> {
         let text: Cow<'_, [u8]> = match input.root {
             Root::Event(event) => event.to_structured().to_vec().into(),
             Root::Body(body) => body.get().as_bytes().into(),
@@ -72,13 +88,7 @@ impl Jmespath {
         let mut context = Context::new(&self.text, &RUNTIME);
         let found = ::jmespath::interpret(&Rcvar::new(root), &self.ast, &mut context).ok()?;
         is_exact(&found).then_some(())?;
-        let found = to_raw_value(&*found).ok()?;
-        if !found.get().starts_with('[') {
-            return Some(vec![part(&found)?]);
-        }
-        let items = json::list(found.get().as_bytes()).ok()?;
-        (items.len() <= PARTS_MAX).then_some(())?;
-        items.into_iter().map(part).collect()
+        to_raw_value(&*found).ok()
     }
 }
 

@@ -195,6 +195,39 @@ fn a_jmespath_finds_what_it_names() {
     assert!(matches!(parts("jmespath:abs(type)", DATA), Err(NotFound::Jmespath(_))));
 }
 
+/// Invariant 14: what one expression finds never passes for what the next one does.
+#[cfg(feature = "jmespath")]
+#[test]
+fn lists_beside_other_expressions_do_not_run_into_them() {
+    let both = Expression::all(["jmespath:data.a", "jmespath:data.b"]).unwrap();
+    let found = |data| both.parts(&Input::event(&event(data), &headers(&[]))).unwrap();
+    let texts = |data| both.text(&Input::event(&event(data), &headers(&[]))).unwrap();
+    let all = [
+        r#"{"a":["x","y"],"b":"z"}"#,
+        r#"{"a":"x","b":["y","z"]}"#,
+        r#"{"a":["x","y","z"],"b":[]}"#,
+        r#"{"a":[],"b":["x","y","z"]}"#,
+        r#"{"a":["x"],"b":["y","z"]}"#,
+        r#"{"a":"x","b":"y"}"#,
+        r#"{"a":["x"],"b":"y"}"#,
+        r#"{"a":"x","b":["y"]}"#,
+        r#"{"a":"x"}"#,
+        r#"{"b":"x"}"#,
+    ];
+    for (index, one) in all.iter().enumerate() {
+        for other in &all[index + 1..] {
+            let keys = [one, other].map(|data| Key::new("f", found(data)).unwrap());
+            assert_ne!(keys[0], keys[1], "{one} and {other}");
+            assert_ne!(texts(one), texts(other), "{one} and {other}");
+        }
+    }
+    assert_eq!(found(r#"{"a":"x","b":7}"#), [text("x"), Part::Integer(7)], "as they always were");
+    assert!(is_missing(&found(r#"{"a":[null],"b":[]}"#)));
+    let alone = Expression::all(["jmespath:data.a"]).unwrap();
+    let data = event(r#"{"a":["x","y"]}"#);
+    assert_eq!(alone.parts(&Input::event(&data, &headers(&[]))).unwrap(), [text("x"), text("y")]);
+}
+
 #[cfg(feature = "jmespath")]
 #[test]
 fn what_is_no_jmespath_is_refused_with_its_place() {
