@@ -85,7 +85,12 @@ impl Format {
     /// Which format a body has.
     fn sniff_body(headers: &HeaderMap, body: &[u8]) -> Result<Self, ReadError> {
         require_json(headers)?;
-        Ok(match Object::read(body)? {
+        let object = match Object::read(body) {
+            // Every other format is an object.
+            Err(BadEnvelope::NoObject) => return Ok(Self::Json),
+            read => read?,
+        };
+        Ok(match object {
             it if pubsub::is_wrapped(&it) => Self::Pubsub,
             it if eventbridge::is_event(&it) => Self::EventBridge,
             it if s3::is_notification(&it) => Self::S3,
@@ -182,7 +187,7 @@ pub enum ReadError {
     /// `Content-Type` is missing, is there twice, or is none that is read.
     #[error("the header `Content-Type` is missing, is there twice, or names a type that is not read here")]
     MediaType,
-    /// It is no JSON object, or one that can be read in two ways.
+    /// It is no JSON, not the kind that the format is, or some that can be read in two ways.
     #[error(transparent)]
     Envelope(#[from] BadEnvelope),
     /// Its attributes are not those of an event.

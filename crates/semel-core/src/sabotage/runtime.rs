@@ -44,6 +44,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::delivery::)",
     },
     Sabotage {
+        name: "cut_short_to_the_end",
+        breaks: "a delay that is cut short leaves time to claim the attempt",
+        caught_by: "package(semel-core) & test(retry::)",
+    },
+    Sabotage {
+        name: "interrupted_again_at_once",
+        breaks: "what may still be at work is not called again, however short the delays are",
+        caught_by: "package(semel-runtime) & (test(sim::few_seeds) | test(engine::stop::))",
+    },
+    Sabotage {
         name: "own_accept_not_recognised",
         breaks: "an accept whose answer was lost is recognised",
         caught_by: "package(semel-runtime) & test(engine::lost::)",
@@ -52,6 +62,16 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "own_write_not_recognised",
         breaks: "a write whose answer was lost is recognised",
         caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "own_write_counted_again",
+        breaks: "a write whose answer was lost is recognised, also if its event came again meanwhile",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
+        name: "stop_is_tried_once",
+        breaks: "a function that wants no more events is paused, also if that cannot be written at first",
+        caught_by: "package(semel-runtime) & test(engine::control::)",
     },
     Sabotage {
         name: "lost_claim_forgotten",
@@ -262,6 +282,11 @@ pub(super) const ALL: &[Sabotage] = &[
         name: "events_missing_id_is_hash",
         breaks: "an event without an id is refused",
         caught_by: "binary_id(semel-events::it) & test(/^any::/)",
+    },
+    Sabotage {
+        name: "events_composite_flattened",
+        breaks: "no two lists of values that name an event are one",
+        caught_by: "binary_id(semel-events::it) & test(/^expression::/)",
     },
     Sabotage {
         name: "events_any_signature",

@@ -1,6 +1,7 @@
 //! Any JSON, with rules that say where its id and type are.
 //!
-//! 1. The whole body is the data, byte for byte, whatever the rules find.
+//! 1. The whole body is the data, byte for byte, whatever the rules find. It need not be an object: `/0/id` is a place
+//!    in a list, and headers, literals and hashes need no place at all.
 //! 2. Without an id it is refused, unless the rules say [`Id::Hash`]: then equal bodies are one event, which is
 //!    only right where no two things that happen have the same body.
 //! 3. A time that is no time is left out: it is data, and no reason to lose an event. A whole number counts as
@@ -11,7 +12,7 @@ use super::{ReadError, require_json};
 use crate::{
     event::{Event, EventTime},
     expression::{BadExpression, Expression, Input, NotFound, hex},
-    json::Object,
+    json::BadEnvelope,
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -95,8 +96,8 @@ impl Rules {
 
 pub(super) fn read(headers: &HeaderMap, body: &Bytes, rules: &Rules) -> Result<Event, ReadError> {
     let media_type = require_json(headers)?;
-    Object::read(body)?;
-    let text: &RawValue = serde_json::from_slice(body).map_err(|_| ReadError::Lacks("a JSON object"))?;
+    Fingerprint::of_json(body).map_err(BadEnvelope::from)?;
+    let text: &RawValue = serde_json::from_slice(body).map_err(|_| ReadError::Lacks("the JSON"))?;
     let input = Input::body(text, headers);
     let found = |expression: &Expression| expression.text(&input).map_err(|_: NotFound| ReadError::Ambiguous);
     let id = match &rules.id {

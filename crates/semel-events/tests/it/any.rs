@@ -48,6 +48,20 @@ fn equal_bodies_are_one_event_only_if_somebody_said_so() {
     assert_ne!(id(r#"{"a":1}"#), id(r#"{"a":1.0}"#));
 }
 
+#[test]
+fn a_body_need_not_be_an_object() {
+    let found = |id, body| receive(rules(id), &[("x-id", "7")], body).map(|it| it.id().to_owned());
+    assert_eq!(found("/0/id", r#"[{"id":"a"},{"id":"b"}]"#).as_deref(), Ok("a"));
+    for body in ["[1]", "[]", "null", "true", "12.50", r#""text""#] {
+        assert_eq!(found("header:x-id", body).as_deref(), Ok("7"), "{body}");
+        assert_eq!(found("/id", body), Err(ReadError::NoId), "{body}");
+        let hashed = receive(rules("hash"), &[], &format!(" {body}\n")).unwrap();
+        assert_eq!(hashed.id(), found("hash", body).unwrap(), "{body}");
+        assert_eq!(&**hashed.data().unwrap(), format!(" {body}\n").as_bytes());
+    }
+    assert_ne!(found("hash", "[1,2]"), found("hash", "[2,1]"));
+}
+
 /// What a signature of the body does not cover is anybody's.
 #[test]
 fn where_only_the_body_is_signed_headers_name_no_event() {
@@ -99,7 +113,8 @@ fn what_is_no_json_is_refused() {
     check(&[("content-type", "application/json; charset=utf-16")], b"{\"id\":1}", 415);
     for body in [
         &b""[..],
-        b"[1]",
+        b"[1",
+        b"[{\"id\":1,\"id\":2}]",
         b"{",
         b"{\"id\":1}x",
         b"{\"id\":\"\xff\"}",
