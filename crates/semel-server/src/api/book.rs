@@ -325,4 +325,21 @@ mod tests {
         assert_eq!(told(Some(&first), &second, "http://a:80"), "changed, http://a:80: rate, retry, secret");
         assert_eq!(told(Some(&first), &first, "http://a:80"), "changed, http://a:80: nothing is different");
     }
+
+    /// A start that cannot know which functions there are is none: it would answer for events that it does not keep.
+    #[tokio::test]
+    async fn a_document_that_cannot_be_read_ends_the_start_and_is_not_written_over() {
+        let clock = Arc::new(semel::SystemClock::new());
+        let queue = Arc::new(semel_runtime::queue::memory::MemoryQueue::new(clock));
+        let client = Arc::new(semel_runtime::deliver::Client::new(Default::default()));
+        let runtime = Runtime::builder(queue, client).start().await.unwrap();
+        let book = Book::open(runtime.clone(), &[], &Policy::public()).await.unwrap();
+        let entry = Auditing { who: "ada", what: "break", subject: "functions", detail: "" };
+        runtime.change_document(DOCUMENT, entry, |_| Some(b"[".to_vec())).await.unwrap();
+        let url = serde_json::from_str(r#"{"url": "https://orders.example.com/"}"#).unwrap();
+        assert!(matches!(book.put("orders", url, "ada").await, Err(Unchanged::Store(_))));
+        assert_eq!(runtime.document(DOCUMENT).await.unwrap().as_deref(), Some(&b"["[..]));
+        let Err(failure) = Book::open(runtime, &[], &Policy::public()).await else { panic!("it was read") };
+        insta::assert_snapshot!(failure.to_string());
+    }
 }
