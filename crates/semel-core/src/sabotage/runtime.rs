@@ -564,7 +564,7 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-server) & test(/left_out/)",
     },
     Sabotage {
-        name: "functions_added_unseen",
+        name: "postgres_functions_added_unseen",
         breaks: "whether a function may be added is decided on what is written",
         caught_by: "package(semel-server) & test(/a_function_is_added_to_what_other_nodes_have_written/)",
     },

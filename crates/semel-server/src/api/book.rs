@@ -196,7 +196,8 @@ impl Book {
         let _in_turn = self.turn.lock().await;
         for _ in 0..TRIES_MAX {
             let (before, content) = self.read().await?;
-            let before = if is_on("functions_added_unseen") { self.state().added.clone() } else { before };
+            let before =
+                if is_on("postgres_functions_added_unseen") { self.state().added.clone() } else { before };
             let (added, detail) = decide(&before)?;
             let entry = Auditing { who, what, subject: name, detail: &detail };
             let is_ours = AtomicBool::new(false);

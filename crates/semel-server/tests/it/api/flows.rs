@@ -457,7 +457,10 @@ async fn errors_count_as_dead_what_is_listed_as_dead() {
     server.why_when("refused", |it| it["execution"]["reason"] == "fatal").await;
     let errors = async |query: &str| {
         let found = server.get(&format!("/v1/errors{query}")).await["errors"].as_array().unwrap().clone();
-        found.iter().map(|it| (it["dead"].as_u64().unwrap(), text(it, "example"))).collect::<Vec<_>>()
+        found
+            .iter()
+            .map(|it| (it["dead"].as_u64().unwrap(), text(it, "example").to_owned()))
+            .collect::<Vec<_>>()
     };
     let fatal = "answered 422 Unprocessable Entity: order 17 is bad".to_owned();
     assert_eq!(errors("").await, [(1, fatal)]);
