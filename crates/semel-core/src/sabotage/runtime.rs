@@ -614,8 +614,23 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-server) & test(/left_out/)",
     },
     Sabotage {
-        name: "functions_added_unseen",
+        name: "postgres_functions_added_unseen",
         breaks: "whether a function may be added is decided on what is written",
         caught_by: "package(semel-server) & test(/a_function_is_added_to_what_other_nodes_have_written/)",
+    },
+    Sabotage {
+        name: "redriven_latest_first",
+        breaks: "what is redriven keeps its order",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
+    },
+    Sabotage {
+        name: "canary_may_fail_first",
+        breaks: "a canary that took effect at its second attempt has failed",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
+    },
+    Sabotage {
+        name: "rate_risen_after_its_canary",
+        breaks: "the rate rises anew after a canary",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
 ];

@@ -3,43 +3,36 @@
 //! 1. It runs in the background, page by page, and can be watched and aborted: between two executions, while it waits for its
 //!    rate, and while it waits for its canary.
 //! 2. A dry run only counts, and says what would be skipped.
-//! 3. A rate slows it down, and rises to its full height over the first [`RAMP`], so that a target that just came back is not
-//!    run over. The first goes at once.
-//! 4. A canary is a few that go first. The rest goes when all of them took effect; if one failed again, or none of it is known
-//!    after [`CANARY_WAIT_MAX`], the job stops.
+//! 3. A rate slows it down, and [rises](super::canary) to its full height, so that a target that just came back is not run
+//!    over. The first goes at once.
+//! 4. A [canary](super::canary) is a few that go first. The rest goes when all of them took effect; if one failed again, or
+//!    none of it is known after [`CANARY_WAIT_MAX`], the job stops.
 //! 5. To redrive what failed is to redrive [dead letters](Execution::is_dead_letter): what an operator cancelled is redriven
-//!    only where that reason is asked for.
-//! 6. To stop what fails with one error is to go on until that holds. What is in progress cannot be parked, and nobody knows
-//!    what its attempt will find; so every [`LOOK`] the job parks what has failed that way, and it is done when it found nothing
-//!    twice, and nothing of the functions that fail that way was in progress. What fails on its own node meanwhile is parked
-//!    [as it fails](super::stops). Where there is always something in progress, it
-//!    goes on for [`STOP_MAX`], which is longer than any attempt that ran when it began.
+//!    only where that reason is asked for. The [oldest](super::oldest) goes first: of what has an order, the last effect is
+//!    that of the latest event.
+//! 6. To stop what fails with one error is to go on [until that holds](super::calm).
 //! 7. Its beginning and its end are in the audit log, and so is each execution that it changed, with the number of the job.
-//!    Whatever an operation changes is judged by itself: what makes no sense where an execution stands is skipped and counted.
+//!    A dry run changes nothing, and is in no log. Whatever an operation changes is judged by itself: what makes no sense where an execution stands is skipped and counted.
 //!
 //! How far it is, and whether somebody wants it to end, is [written](super::jobs) where all nodes find it. A job dies with its
 //! node: what it has done stays done, and it can be started again.
 
 use super::{
     Action, Operated,
+    canary::{Canary, Health, pause},
     jobs::{self, ALIVE, Here, JobReport, JobState, KEPT_EVERY, Kept, Noted, Progress},
+    oldest::{GATHERED_MAX, Gathered, Gathering, Span},
     operate::{By, is_anybodys, makes_sense, operate},
-    stops::Stopping,
     words,
 };
 use crate::{
-    engine::{
-        Engine, LEASE_SLACK, Runtime, Stage,
-        gate::ramp::{RAMP, ramped},
-        locked,
-    },
+    engine::{Engine, Runtime, Stage, locked},
     function::Rate,
 };
 use semel_core::{
     execution::{ErrorPrint, Execution, ExecutionId},
     queue::{Filter, GoOn, PAGE_MAX},
     record::Status,
-    retry::TIMEOUT_MAX,
     sabotage::is_on,
     store::StoreError,
     time::Timestamp,
@@ -56,15 +49,6 @@ use tokio::sync::watch;
 pub const CANARY_WAIT_MAX: Duration = Duration::from_mins(10);
 /// How often it is looked at.
 const CANARY_POLL: Duration = Duration::from_secs(1);
-/// How often a job that stops what fails looks again.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often in a row it finds nothing before it is done. Between two questions to the queue, what was in progress may wait
-/// again, and be in progress by the next.
-const CALM_LOOKS: u32 = 2;
-/// How long it goes on at most.
-const STOP_MAX: Duration = Duration::from_mins(65);
-const _: () = assert!(STOP_MAX.as_secs() > TIMEOUT_MAX.as_secs() + LEASE_SLACK.as_secs());
-
 /// How a job goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BulkOptions {
@@ -183,17 +167,17 @@ pub(super) enum Course {
     UntilCalm,
 }
 
-struct Bulk {
-    engine: Arc<Engine>,
-    number: u64,
-    filters: Vec<Filter>,
+pub(super) struct Bulk {
+    pub(super) engine: Arc<Engine>,
+    pub(super) number: u64,
+    pub(super) filters: Vec<Filter>,
     course: Course,
     /// Of which something has matched, where that matters.
-    functions: Mutex<BTreeSet<Arc<str>>>,
+    pub(super) functions: Mutex<BTreeSet<Arc<str>>>,
     action: Action,
     options: BulkOptions,
-    who: String,
-    tell: watch::Sender<Progress>,
+    pub(super) who: String,
+    pub(super) tell: watch::Sender<Progress>,
     aborted: watch::Receiver<bool>,
     /// Until when every node believes that it lives.
     alive_until: watch::Sender<Timestamp>,
@@ -240,6 +224,7 @@ impl Bulk {
         let detail = format!("{matched} matched, {done} changed, {skipped} skipped: {}", words::state(state));
         loop {
             let noted = Noted { who: &self.who, what: "end of job", detail: &detail };
+            let noted = (!self.options.dry_run).then_some(noted);
             let Err(error) = jobs::end(&self.engine, self.number, ended, noted).await else { return };
             tracing::warn!(%error, job = self.number, "the end of a job could not be written");
             if !self.is_alive() || self.engine.stage() >= Stage::Interrupting {
@@ -251,9 +236,10 @@ impl Bulk {
 
     async fn act(&self) -> Result<JobState, StoreError> {
         let began = self.engine.clock.monotonic();
-        let mut canary = self.options.canary.filter(|_| !self.options.dry_run).map(Canary::new);
+        let canary = self.options.canary.filter(|_| !self.options.dry_run).map(Canary::new);
+        let mut pace = Pace { began, canary };
         for filter in &self.filters {
-            let stopped = self.act_on_all(filter, &mut canary, began).await?;
+            let stopped = self.act_on_all(filter, &mut pace).await?;
             if let Some(state) = stopped {
                 return Ok(state);
             }
@@ -266,64 +252,15 @@ impl Bulk {
         Ok(JobState::Finished)
     }
 
-    /// Goes through everything again and again, until there is nothing left that may match.
-    async fn act_until_calm(&self, began: Duration) -> Result<JobState, StoreError> {
-        let stopping = |it: &Filter| it.error.map(|it| Stopping::new(&self.engine, it, &self.tell));
-        let _until_it_is_over: Vec<_> = self.filters.iter().filter_map(stopping).collect();
-        let mut calm = 0;
-        while calm < CALM_LOOKS && self.engine.clock.monotonic() < began + STOP_MAX {
-            self.wait(LOOK).await;
-            let matched = self.tell.borrow().matched;
-            let mut is_busy = false;
-            for filter in &self.filters {
-                is_busy |= self.is_busy(filter).await?;
-                if let Some(state) = self.act_on_all(filter, &mut None, began).await? {
-                    return Ok(state);
-                }
-            }
-            let found_nothing = self.tell.borrow().matched == matched;
-            calm = if found_nothing && !is_busy { calm + 1 } else { 0 };
-        }
-        Ok(JobState::Finished)
-    }
-
-    /// Whether anything is in progress that has matched before, or is of a function of which something has.
-    async fn is_busy(&self, filter: &Filter) -> Result<bool, StoreError> {
-        let running = Filter { status: Some(Status::InProgress), ..filter.clone() };
-        if self.has_any(&running).await? {
-            return Ok(true);
-        }
-        let functions = locked(&self.functions).clone();
-        for function in functions {
-            let running =
-                Filter { function: Some(function), status: Some(Status::InProgress), ..Filter::default() };
-            if self.has_any(&running).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether anything matches. A page may be empty though there are more.
-    async fn has_any(&self, filter: &Filter) -> Result<bool, StoreError> {
-        let mut from = None;
-        loop {
-            let page = self.engine.queue.list(filter, from.as_ref(), PAGE_MAX).await?;
-            locked(&self.functions).extend(page.items.iter().map(|it| Arc::clone(&it.value.function)));
-            from = page.next;
-            if !page.items.is_empty() || from.is_none() {
-                return Ok(!page.items.is_empty());
-            }
-        }
-    }
-
     /// Operates on all that match. How it ended, if it was before the last of them.
-    async fn act_on_all(
+    pub(super) async fn act_on_all(
         &self,
         filter: &Filter,
-        canary: &mut Option<Canary>,
-        began: Duration,
+        pace: &mut Pace,
     ) -> Result<Option<JobState>, StoreError> {
+        if matches!(self.action, Action::Redrive(_)) && !self.options.dry_run {
+            return self.act_on_oldest_first(filter, pace).await;
+        }
         let mut from = None;
         loop {
             let page = self.engine.queue.list(filter, from.as_ref(), PAGE_MAX).await?;
@@ -336,11 +273,8 @@ impl Bulk {
                 self.count(now, meant);
             } else {
                 let ids: Vec<_> = meant.map(Execution::id).collect();
-                for id in ids {
-                    let stopped = self.act_in_turn(id, canary, began).await?;
-                    if stopped.is_some() {
-                        return Ok(stopped);
-                    }
+                if let Some(state) = self.act_on_these(ids, pace).await? {
+                    return Ok(Some(state));
                 }
             }
             if let Some(state) = self.stopped() {
@@ -351,6 +285,63 @@ impl Bulk {
                 return Ok(None);
             }
         }
+    }
+
+    /// The same, from the oldest to the latest.
+    async fn act_on_oldest_first(
+        &self,
+        filter: &Filter,
+        pace: &mut Pace,
+    ) -> Result<Option<JobState>, StoreError> {
+        let mut spans = vec![Span::of(filter)];
+        while let Some(span) = spans.pop() {
+            let stopped = match self.gather(&span.within(filter), span).await? {
+                Some(Gathered::Whole(ids)) => self.act_on_these(ids, pace).await?,
+                Some(Gathered::Spans(parts)) => {
+                    spans.extend(parts);
+                    None
+                }
+                None => self.stopped(),
+            };
+            if stopped.is_some() {
+                return Ok(stopped);
+            }
+        }
+        Ok(self.stopped())
+    }
+
+    /// What matches in a span; nothing if the job is over before that is known.
+    async fn gather(&self, filter: &Filter, span: Span) -> Result<Option<Gathered>, StoreError> {
+        let (mut from, mut gathering) = (None, Gathering::new(span, GATHERED_MAX));
+        loop {
+            let page = self.engine.queue.list(filter, from.as_ref(), PAGE_MAX).await?;
+            let now = self.engine.clock.now();
+            for it in page.items.iter().map(|it| &it.value) {
+                gathering.add(it, self.means(now, filter, it));
+            }
+            from = page.next;
+            if self.stopped().is_some() {
+                return Ok(None);
+            }
+            if from.is_none() {
+                return Ok(Some(gathering.finish()));
+            }
+        }
+    }
+
+    /// Operates on these, each in its turn.
+    async fn act_on_these(
+        &self,
+        ids: Vec<ExecutionId>,
+        pace: &mut Pace,
+    ) -> Result<Option<JobState>, StoreError> {
+        for id in ids {
+            let stopped = self.act_in_turn(id, pace).await?;
+            if stopped.is_some() {
+                return Ok(stopped);
+            }
+        }
+        Ok(None)
     }
 
     /// Whether an execution that was found is one of those that are meant.
@@ -391,7 +382,7 @@ impl Bulk {
     }
 
     /// Waits for so long, unless the job is over before.
-    async fn wait(&self, time: Duration) {
+    pub(super) async fn wait(&self, time: Duration) {
         let (mut aborted, mut alive_until) = (self.aborted.clone(), self.alive_until.subscribe());
         tokio::select! {
             biased;
@@ -403,59 +394,58 @@ impl Bulk {
     }
 
     /// Operates on one when it is its turn. How the job ended, if it does before.
-    async fn act_in_turn(
-        &self,
-        id: ExecutionId,
-        canary: &mut Option<Canary>,
-        began: Duration,
-    ) -> Result<Option<JobState>, StoreError> {
-        if canary.as_ref().is_some_and(Canary::is_full)
-            && let Some(canary) = canary.take()
-            && !self.is_well(&canary.ids).await?
+    async fn act_in_turn(&self, id: ExecutionId, pace: &mut Pace) -> Result<Option<JobState>, StoreError> {
+        if pace.canary.as_ref().is_some_and(Canary::is_full)
+            && let Some(canary) = pace.canary.take()
         {
-            return Ok(Some(self.stopped().unwrap_or(JobState::CanaryFailed)));
+            if !self.is_well(&canary).await? {
+                return Ok(Some(self.stopped().unwrap_or(JobState::CanaryFailed)));
+            }
+            if !is_on("rate_risen_after_its_canary") {
+                pace.began = self.engine.clock.monotonic();
+            }
         }
         if let Some(rate) = &self.options.rate
             && self.tell.borrow().matched > 0
         {
-            let since = self.engine.clock.monotonic().saturating_sub(began);
+            let since = self.engine.clock.monotonic().saturating_sub(pace.began);
             self.wait(pause(rate, since)).await;
         }
         if let Some(state) = self.stopped() {
             return Ok(Some(state));
         }
-        let is_done = self.act_on(id).await?;
-        if let Some(canary) = canary.as_mut().filter(|_| is_done) {
-            canary.ids.push(id);
+        let done = self.act_on(id).await?;
+        if let (Some(canary), Some(done)) = (&mut pace.canary, done) {
+            canary.add(&done);
         }
         Ok(None)
     }
 
-    /// Operates on one. Whether it was changed.
-    async fn act_on(&self, id: ExecutionId) -> Result<bool, StoreError> {
+    /// Operates on one. What stands now, if it was changed.
+    async fn act_on(&self, id: ExecutionId) -> Result<Option<Execution>, StoreError> {
         self.tell.send_modify(|it| it.matched += 1);
         let by = By { who: &self.who, job: Some(self.number) };
-        let is_done = match operate(&self.engine, id, &self.action, by).await? {
-            Operated::Done(_) => true,
-            Operated::NotFound | Operated::Refused(_) => false,
+        let done = match operate(&self.engine, id, &self.action, by).await? {
+            Operated::Done(stands) => Some(stands.value),
+            Operated::NotFound | Operated::Refused(_) => None,
         };
-        self.tell.send_modify(|it| if is_done { it.done += 1 } else { it.skipped += 1 });
-        Ok(is_done)
+        self.tell.send_modify(|it| if done.is_some() { it.done += 1 } else { it.skipped += 1 });
+        Ok(done)
     }
 
     /// Waits until the canary took effect. Whether all of it did.
-    async fn is_well(&self, ids: &[ExecutionId]) -> Result<bool, StoreError> {
+    async fn is_well(&self, canary: &Canary) -> Result<bool, StoreError> {
         self.tell.send_modify(|it| it.state = JobState::Canary);
-        let until = self.engine.clock.monotonic() + CANARY_WAIT_MAX;
+        let (ids, until) = (canary.ids(), self.engine.clock.monotonic() + CANARY_WAIT_MAX);
         loop {
-            let found = self.engine.queue.get(ids).await?;
-            let health: Vec<_> = found.iter().flatten().map(|it| canary_health(&it.value)).collect();
-            if health.contains(&CanaryHealth::Failed) {
-                return Ok(false);
-            }
-            if !health.contains(&CanaryHealth::Waiting) {
-                self.tell.send_modify(|it| it.state = JobState::Running);
-                return Ok(true);
+            let found = self.engine.queue.get(&ids).await?;
+            match canary.health(found.iter().map(|it| it.as_ref().map(|it| &it.value))) {
+                Health::Failed => return Ok(false),
+                Health::Well => {
+                    self.tell.send_modify(|it| it.state = JobState::Running);
+                    return Ok(true);
+                }
+                Health::Waiting => {}
             }
             if self.engine.clock.monotonic() >= until || self.stopped().is_some() {
                 return Ok(false);
@@ -465,59 +455,10 @@ impl Bulk {
     }
 }
 
-/// How long to wait between two, so long after the beginning: longer while the rate rises, but no longer than until it has
-/// risen and one more is due.
-fn pause(rate: &Rate, since: Duration) -> Duration {
-    let interval = rate.interval();
-    let rising = interval.saturating_mul(100) / ramped(100, since);
-    rising.min(RAMP.saturating_sub(since) + interval)
-}
-
-struct Canary {
-    size: usize,
-    ids: Vec<ExecutionId>,
-}
-
-impl Canary {
-    fn new(size: u32) -> Self {
-        // One page at most: they are looked at together.
-        Self { size: size.clamp(1, PAGE_MAX) as usize, ids: Vec::new() }
-    }
-
-    fn is_full(&self) -> bool {
-        self.ids.len() >= self.size
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum CanaryHealth {
-    Well,
-    Waiting,
-    Failed,
-}
-
-/// A canary that has to be tried again has failed: the rest would, too.
-fn canary_health(execution: &Execution) -> CanaryHealth {
-    match execution.status() {
-        Status::Completed => CanaryHealth::Well,
-        Status::Failed => CanaryHealth::Failed,
-        Status::Pending if execution.attempts > 0 => CanaryHealth::Failed,
-        Status::Pending | Status::InProgress => CanaryHealth::Waiting,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_rises_and_a_slow_one_is_not_slower_for_long() {
-        let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
-        let often = Rate::new(10, second).expect("it is one");
-        assert_eq!(pause(&often, Duration::ZERO), second);
-        assert_eq!(pause(&often, RAMP), second / 10);
-        let seldom = Rate::new(1, hour).expect("it is one");
-        assert_eq!(pause(&seldom, Duration::ZERO), RAMP + hour);
-        assert_eq!(pause(&seldom, RAMP), hour);
-    }
+/// Whose turn it is, and when.
+pub(super) struct Pace {
+    /// When the rate began to rise.
+    pub(super) began: Duration,
+    /// Those that go first, until they have.
+    pub(super) canary: Option<Canary>,
 }

@@ -6,7 +6,7 @@
 //!    has kept alive is interrupted: its node is gone, or cannot write. Its node asks itself the same question before each
 //!    execution, so what is told to be interrupted is.
 //! 3. An abort is written beside the job, with its audit entry. The node that runs the job finds it when it next writes.
-//! 4. A job's beginning is one write with its audit entry, and so is its end.
+//! 4. A job's beginning is one write with its audit entry, and so is its end. One that only counts has neither entry.
 //! 5. The latest [`JOBS_MAX`] are remembered; those that are not over are not forgotten.
 
 use super::{
@@ -287,11 +287,14 @@ pub(super) struct Noted<'a> {
     pub(super) detail: &'a str,
 }
 
-impl Noted<'_> {
-    fn revision(&self, engine: &Engine, book: &Book, number: u64) -> Revision {
+impl Book {
+    /// What is written, with what is noted of this job.
+    fn revision(&self, engine: &Engine, number: u64, noted: Option<&Noted<'_>>) -> Revision {
         let subject = format!("job {number}");
-        let auditing = Auditing { who: self.who, what: self.what, subject: &subject, detail: self.detail };
-        Revision { content: book.to_bytes(), causes: vec![auditing.execution(engine)] }
+        let entry = noted.map(|Noted { who, what, detail }| {
+            Auditing { who, what, subject: &subject, detail }.execution(engine)
+        });
+        Revision { content: self.to_bytes(), causes: entry.into_iter().collect() }
     }
 }
 
@@ -307,10 +310,7 @@ pub(super) async fn begin(
         let mut book = Book::read(before)?;
         begun = book.begin(engine.clock.now(), action, who);
         let Some(report) = &begun else { return Ok(None) };
-        Ok(Some(match &noted {
-            Some(noted) => noted.revision(engine, &book, report.number),
-            None => Revision { content: book.to_bytes(), causes: Vec::new() },
-        }))
+        Ok(Some(book.revision(engine, report.number, noted.as_ref())))
     })
     .await?;
     Ok(begun)
@@ -323,7 +323,7 @@ pub(super) async fn keep(engine: &Engine, number: u64, progress: &Progress) -> R
         let mut book = Book::read(before)?;
         kept = book.keep(engine.clock.now(), number, progress);
         let is_written = matches!(kept, Kept::Alive(_));
-        Ok(is_written.then(|| Revision { content: book.to_bytes(), causes: Vec::new() }))
+        Ok(is_written.then(|| book.revision(engine, number, None)))
     })
     .await?;
     Ok(kept)
@@ -334,12 +334,12 @@ pub(super) async fn end(
     engine: &Engine,
     number: u64,
     progress: &Progress,
-    noted: Noted<'_>,
+    noted: Option<Noted<'_>>,
 ) -> Result<(), StoreError> {
     document::revise(engine, DOCUMENT, |before| {
         let mut book = Book::read(before)?;
         let is_known = book.end(number, progress);
-        Ok(is_known.then(|| noted.revision(engine, &book, number)))
+        Ok(is_known.then(|| book.revision(engine, number, noted.as_ref())))
     })
     .await?;
     Ok(())
@@ -368,7 +368,7 @@ impl Runtime {
             let mut book = Book::read(before)?;
             aborting = book.abort(engine.clock.now() - engine.clock.margin(), number);
             let is_told = matches!(aborting, Aborting::Told(_));
-            Ok(is_told.then(|| noted.revision(engine, &book, number)))
+            Ok(is_told.then(|| book.revision(engine, number, Some(&noted))))
         })
         .await?;
         let here = locked(&engine.jobs).0.get(&number).cloned();

@@ -13,8 +13,11 @@
 
 mod audit;
 mod bulk;
+mod calm;
+mod canary;
 mod document;
 mod jobs;
+mod oldest;
 mod operate;
 mod past;
 mod pause;

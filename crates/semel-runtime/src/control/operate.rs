@@ -85,7 +85,7 @@ pub(super) struct By<'a> {
 
 impl By<'_> {
     /// What is written with the change of this execution.
-    fn entries(self, engine: &Engine, before: &Execution, action: &Action) -> Vec<Execution> {
+    pub(super) fn entries(self, engine: &Engine, before: &Execution, action: &Action) -> Vec<Execution> {
         if self.job.is_some() && is_on("job_changes_unaudited") {
             return Vec::new();
         }

@@ -51,9 +51,17 @@ impl Runtime {
     /// nothing does. It takes five seconds until all nodes know, unless they do already or this one is
     /// [alone](crate::engine::Builder::alone).
     pub async fn drain(&self, function: &str, who: &str, within: Duration) -> Result<bool, StoreError> {
+        let began = self.engine().clock.monotonic();
+        set(self.engine(), function, who, true, "drain").await?;
+        let took = self.engine().clock.monotonic().saturating_sub(began);
+        self.drained(function, within.saturating_sub(took)).await
+    }
+
+    /// Waits as [`Runtime::drain`] does, and pauses nothing: for whoever has drained a function before, and would not undo what
+    /// somebody did since. If somebody resumed it, this is not waited for.
+    pub async fn drained(&self, function: &str, within: Duration) -> Result<bool, StoreError> {
         let engine = self.engine();
         let until = engine.clock.monotonic() + within;
-        set(engine, function, who, true, "drain").await?;
         if !engine.idle(within, |table| table.in_flight_of(function)).await {
             return Ok(false);
         }

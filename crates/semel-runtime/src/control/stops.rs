@@ -1,11 +1,11 @@
 //! Errors that are being stopped on this node, by a job that runs here.
 //!
 //! 1. What fails with one of them here is parked in the same write that tells of its failure, so that what is tried again at
-//!    once is stopped, too: nobody would ever find it waiting.
+//!    once is stopped, too: nobody would ever find it waiting. So is its audit entry, as of whatever else the job parks.
 //! 2. What fails on other nodes is found by the job while it waits for its next attempt, or fails here one of the next times.
 //! 3. When the job is over, nothing is stopped any more.
 
-use super::jobs::Progress;
+use super::{Action, jobs::Progress, operate::By};
 use crate::engine::{Engine, locked};
 use semel_core::{
     execution::{Due, ErrorPrint, Execution, Input, Phase, step},
@@ -18,7 +18,15 @@ use tokio::sync::watch;
 
 /// Which errors are being stopped, and whom to tell.
 #[derive(Debug, Default)]
-pub(crate) struct Stops(BTreeMap<ErrorPrint, watch::Sender<Progress>>);
+pub(crate) struct Stops(BTreeMap<ErrorPrint, Stop>);
+
+/// For whom an error is being stopped.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) who: Arc<str>,
+    pub(super) job: u64,
+    pub(super) tell: watch::Sender<Progress>,
+}
 
 /// An error is being stopped until this is dropped.
 pub(super) struct Stopping {
@@ -27,8 +35,8 @@ pub(super) struct Stopping {
 }
 
 impl Stopping {
-    pub(super) fn new(engine: &Arc<Engine>, print: ErrorPrint, tell: &watch::Sender<Progress>) -> Self {
-        locked(&engine.stops).0.insert(print, tell.clone());
+    pub(super) fn new(engine: &Arc<Engine>, print: ErrorPrint, stop: Stop) -> Self {
+        locked(&engine.stops).0.insert(print, stop);
         Self { engine: Arc::clone(engine), print }
     }
 }
@@ -39,22 +47,24 @@ impl Drop for Stopping {
     }
 }
 
-/// What an attempt made of an execution; parked, if it is to be tried again after an error that is being stopped.
-pub(crate) fn stopped(engine: &Engine, now: Timestamp, after: Execution) -> Execution {
-    let Phase::Pending(Due::At(_)) = after.phase else { return after };
+/// What an attempt made of an execution; parked, if it is to be tried again after an error that is being stopped, and then with
+/// what is written beside it.
+pub(crate) fn stopped(engine: &Engine, now: Timestamp, after: Execution) -> (Execution, Vec<Execution>) {
+    let Phase::Pending(Due::At(_)) = after.phase else { return (after, Vec::new()) };
     let stops = locked(&engine.stops);
     if stops.0.is_empty() || is_on("errors_stopped_when_they_wait") {
-        return after;
+        return (after, Vec::new());
     }
-    let tell = after.error().and_then(|error| stops.0.get(&ErrorPrint::of(error)));
+    let stop = after.error().and_then(|error| stops.0.get(&ErrorPrint::of(error)));
     // No policy has a say in parking.
     let parked = step(now, &after, Input::Park, &RetryPolicy::default(), Jitter::LEAST);
-    let (Some(tell), Ok(parked)) = (tell, parked) else { return after };
+    let (Some(Stop { who, job, tell }), Ok(parked)) = (stop, parked) else { return (after, Vec::new()) };
     tell.send_modify(|it| {
         it.matched += 1;
         it.done += 1;
     });
-    parked
+    let entries = By { who, job: Some(*job) }.entries(engine, &after, &Action::Park);
+    (parked, entries)
 }
 
 impl fmt::Debug for Stopping {

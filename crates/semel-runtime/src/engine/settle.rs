@@ -60,8 +60,10 @@ pub(crate) async fn settle(
         }
     };
     // What was handed back did not fail.
-    let after = if name == HANDED_BACK { after } else { stopped(engine, now, after) };
+    let (after, entries) =
+        if name == HANDED_BACK { (after, Vec::new()) } else { stopped(engine, now, after) };
     let (after, mut causes) = forwarded(now, function, after);
+    causes.extend(entries);
     let apart = if is_on("forwarded_apart") { std::mem::take(&mut causes) } else { Vec::new() };
     let settled = write(engine, Change { expected: held.fence, after, causes }, until).await;
     if !apart.is_empty() {

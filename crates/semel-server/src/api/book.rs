@@ -202,7 +202,8 @@ impl Book {
         let _in_turn = self.turn.lock().await;
         for _ in 0..TRIES_MAX {
             let (before, content) = self.read().await?;
-            let before = if is_on("functions_added_unseen") { self.state().added.clone() } else { before };
+            let before =
+                if is_on("postgres_functions_added_unseen") { self.state().added.clone() } else { before };
             let (added, detail) = decide(&before)?;
             let entry = Auditing { who, what, subject: name, detail: &detail };
             let is_ours = AtomicBool::new(false);
@@ -338,5 +339,22 @@ mod tests {
         assert_eq!(told(None, &first, "http://a:80"), "added, http://a:80: retry, secret, url");
         assert_eq!(told(Some(&first), &second, "http://a:80"), "changed, http://a:80: rate, retry, secret");
         assert_eq!(told(Some(&first), &first, "http://a:80"), "changed, http://a:80: nothing is different");
+    }
+
+    /// A start that cannot know which functions there are is none: it would answer for events that it does not keep.
+    #[tokio::test]
+    async fn a_document_that_cannot_be_read_ends_the_start_and_is_not_written_over() {
+        let clock = Arc::new(semel::SystemClock::new());
+        let queue = Arc::new(semel_runtime::queue::memory::MemoryQueue::new(clock));
+        let client = Arc::new(semel_runtime::deliver::Client::new(Default::default()));
+        let runtime = Runtime::builder(queue, client).start().await.unwrap();
+        let book = Book::open(runtime.clone(), &[], &Policy::public()).await.unwrap();
+        let entry = Auditing { who: "ada", what: "break", subject: "functions", detail: "" };
+        runtime.change_document(DOCUMENT, entry, |_| Some(b"[".to_vec())).await.unwrap();
+        let url = serde_json::from_str(r#"{"url": "https://orders.example.com/"}"#).unwrap();
+        assert!(matches!(book.put("orders", url, "ada").await, Err(Unchanged::Store(_))));
+        assert_eq!(runtime.document(DOCUMENT).await.unwrap().as_deref(), Some(&b"["[..]));
+        let Err(failure) = Book::open(runtime, &[], &Policy::public()).await else { panic!("it was read") };
+        insta::assert_snapshot!(failure.to_string());
     }
 }

@@ -1,6 +1,7 @@
 //! Executions: listing, searching, showing, and what is done to one.
 
 use super::{
+    beginning::{SEARCHED_MAX, begin_like, is_beginning},
     desk::Desk,
     next::{self, Readiness},
     problems::{self, Trouble},
@@ -17,7 +18,7 @@ use semel_core::{
     call::Resolution,
     execution::{Due, ErrorPrint, Execution, ExecutionId, Phase},
     key::Identity,
-    queue::{CURSOR_BYTES_MAX, Cursor, Fenced, Filter, PAGE_MAX, Queue},
+    queue::{CURSOR_BYTES_MAX, Cursor, Fenced, Filter, PAGE_MAX},
     record::{Body, Reason, Status},
     sabotage::is_on,
     store::{StoreError, StoreErrorKind},
@@ -30,11 +31,7 @@ use std::sync::Arc;
 /// Items of a page, if nobody said otherwise.
 pub(super) const PAGE: u32 = 50;
 /// Most executions that one search tells of.
-const FOUND_MAX: usize = 20;
-/// Fewest digits of an execution's id that are looked for.
-const DIGITS_MIN: usize = 8;
-/// Most executions that are looked at to find one by the beginning of its id.
-pub const SEARCHED_MAX: usize = 20_000;
+pub(super) const FOUND_MAX: usize = 20;
 /// So much of a result is shown, in bytes.
 const RESULT_BYTES_SHOWN_MAX: usize = 16 * 1024;
 
@@ -95,7 +92,7 @@ pub(super) async fn why(desk: Arc<Desk>, asked: Asked<WhyQuery, Nothing>) -> Res
     let has_more = page.items.len() > FOUND_MAX || page.next.is_some();
     found.extend(page.items.into_iter().take(FOUND_MAX));
     let mut is_whole = true;
-    if found.is_empty() && is_start_of_id(text) {
+    if found.is_empty() && is_beginning(text) {
         (found, is_whole) = begin_like(&**queue, text, SEARCHED_MAX).await?;
     }
     found.retain(|it| is_anybodys(now, &it.value));
@@ -105,26 +102,6 @@ pub(super) async fn why(desk: Arc<Desk>, asked: Asked<WhyQuery, Nothing>) -> Res
         is_whole,
         now: Moment(now),
     })
-}
-
-/// Executions whose ids begin like this, and whether all were looked at. Ids are not in any order that could be searched, so
-/// that all are looked at, the latest first, until one is found, and not many more than so many.
-async fn begin_like(
-    queue: &dyn Queue,
-    text: &str,
-    searched_max: usize,
-) -> Result<(Vec<Fenced<Execution>>, bool), StoreError> {
-    let (mut from, mut searched) = (None, 0);
-    loop {
-        let page = queue.list(&Filter::default(), from.as_ref(), PAGE_MAX).await?;
-        searched += page.items.len();
-        let is_like = |it: &Fenced<Execution>| it.value.id().to_string().starts_with(text);
-        let found: Vec<_> = page.items.into_iter().filter(is_like).take(FOUND_MAX).collect();
-        from = page.next;
-        if !found.is_empty() || from.is_none() || searched >= searched_max {
-            return Ok((found, from.is_none()));
-        }
-    }
 }
 
 /// `POST /v1/executions/{id}/redrive`.
@@ -383,19 +360,9 @@ fn read_id(text: &str) -> Option<ExecutionId> {
     Some(ExecutionId::from_identity(Identity::from_bytes(bytes.try_into().ok()?)))
 }
 
-fn is_start_of_id(text: &str) -> bool {
-    (DIGITS_MIN..64).contains(&text.len()) && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use semel_core::{
-        execution::{Arrival, Origin},
-        fingerprint::Fingerprint,
-        key::Key,
-    };
-    use semel_runtime::queue::memory::MemoryQueue;
 
     #[test]
     fn cursors_are_read_as_they_were_written_and_nothing_else_is() {
@@ -410,8 +377,7 @@ mod tests {
     fn an_id_is_sixty_four_digits() {
         let id = "0123456789abcdef".repeat(4);
         assert_eq!(read_id(&id).unwrap().to_string(), id);
-        assert!(read_id(&id[1..]).is_none() && is_start_of_id(&id[..8]));
-        assert!(!is_start_of_id(&id[..7]) && !is_start_of_id("order-42"));
+        assert!(read_id(&id[1..]).is_none());
     }
 
     #[test]
@@ -440,45 +406,6 @@ mod tests {
         let noted = result(now, &Phase::Completed(Body::NotKept { cause, size: 70_000, digest: [0; 32] }));
         assert_eq!(noted.map(|it| (it.size, it.text, it.until)), Some((70_000, None, None)));
         assert_eq!(result(now, &Phase::Pending(Due::At(now))), None);
-    }
-
-    /// A queue with so many executions, and the first of them.
-    async fn queue_of(count: u32) -> (MemoryQueue, String) {
-        let clock = Arc::new(semel::SystemClock::new());
-        let now = Timestamp::from_millis(1_800_000_000_000);
-        let queue = MemoryQueue::new(clock);
-        let execution = |number: u32| {
-            let id = format!("evt-{number}");
-            let arrival = Arrival {
-                key: Key::new("orders", ("/shop", id.as_str())).unwrap(),
-                function: "orders".into(),
-                origin: Origin { source: "/shop".into(), id: id.into(), kind: "order.created".into() },
-                order: None,
-                fingerprint: Fingerprint::of_bytes(b"{}"),
-                event: b"{}".as_slice().into(),
-                event_time: None,
-                event_expires_at: None,
-            };
-            let now = now + std::time::Duration::from_millis(number.into());
-            Execution::accepted(now, arrival, now)
-        };
-        let all: Vec<_> = (0..count).map(execution).collect();
-        for some in all.chunks(PAGE_MAX as usize) {
-            queue.accept(some).await.unwrap();
-        }
-        (queue, all[0].id().to_string())
-    }
-
-    #[tokio::test]
-    async fn the_beginning_of_an_id_is_looked_for_on_every_page_up_to_a_limit() {
-        let (queue, first) = queue_of(3 * PAGE_MAX).await;
-        let (start, page) = (&first[..12], PAGE_MAX as usize);
-        let (found, is_whole) = begin_like(&queue, start, SEARCHED_MAX).await.unwrap();
-        assert_eq!((found.len(), found[0].value.id().to_string(), is_whole), (1, first.clone(), true));
-        let (found, is_whole) = begin_like(&queue, start, 2 * page).await.unwrap();
-        assert_eq!((found.len(), is_whole), (0, false), "it is on the third page");
-        let (found, is_whole) = begin_like(&queue, "00000000000000", SEARCHED_MAX).await.unwrap();
-        assert_eq!((found.len(), is_whole), (0, true));
     }
 
     #[test]

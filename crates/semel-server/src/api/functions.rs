@@ -80,9 +80,16 @@ pub(super) async fn drain(
             DRAIN_SECS.1
         )));
     }
-    let within = Duration::from_secs(within.into());
-    let is_idle = desk.runtime.drain(&asked.name, &asked.who.name, within).await?;
-    Ok(SwitchView { function: asked.name, is_paused: true, is_changed: !before.is_paused, is_idle })
+    let (within, only_waits) = (Duration::from_secs(within.into()), asked.body.only_wait == Some(true));
+    let is_idle = if only_waits {
+        desk.runtime.drained(&asked.name, within).await?
+    } else {
+        desk.runtime.drain(&asked.name, &asked.who.name, within).await?
+    };
+    // Somebody may have resumed it meanwhile. One that is gone starts nothing.
+    let is_paused = desk.status_of(&asked.name).map_or(true, |it| it.is_paused);
+    let is_changed = !only_waits && !before.is_paused;
+    Ok(SwitchView { function: asked.name, is_paused, is_changed, is_idle })
 }
 
 impl Desk {

@@ -9,6 +9,7 @@
 //!
 //! It decides nothing about executions: the runtime does. It does not take events in: see [`crate::ingest`].
 
+mod beginning;
 mod book;
 mod desk;
 mod door;
@@ -27,10 +28,10 @@ pub(crate) mod table;
 mod together;
 pub(crate) mod views;
 
+pub use beginning::SEARCHED_MAX;
 pub use book::{ADDED_MAX, Book};
 pub use desk::{BODY_BYTES_MAX, Clerk, Desk};
 pub use door::{GUESSERS_MAX, GUESSES_MAX, GUESSES_PER};
-pub use executions::SEARCHED_MAX;
 pub use functions::DRAIN_SECS;
 pub use overview::{LOOKED_AT_MAX, PURGED_MAX};
 pub use table::QUERY_BYTES_MAX;

@@ -14,12 +14,13 @@ use super::{
 };
 use crate::serve::{Ailments, Foundation};
 use semel_core::{
+    execution::Execution,
     queue::{Counts, Filter, PAGE_MAX, Queue},
     record::{Reason, Status},
     store::StoreError,
 };
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Most executions in each status that are looked at to group errors: the latest.
 pub const LOOKED_AT_MAX: u64 = 5_000;
@@ -27,6 +28,8 @@ pub const LOOKED_AT_MAX: u64 = 5_000;
 const PAGES_MAX: u32 = 200;
 /// Most executions that one request purges.
 pub const PURGED_MAX: u64 = 100_000;
+/// How long the queue is left alone after each batch that is purged: nobody else who waits for it notices.
+const PURGE_PAUSE: Duration = Duration::from_millis(20);
 
 /// `GET /v1/ledger`.
 pub(super) async fn ledger(desk: Arc<Desk>, _: Asked<Nothing, Nothing>) -> Result<LedgersView, Trouble> {
@@ -106,7 +109,9 @@ async fn group(
         let now = queue.clock().now();
         for it in page.items.iter().filter(|it| is_anybodys(now, &it.value)) {
             seen += 1;
-            count(groups, view(&it.value));
+            if is_wrong(filter, &it.value) {
+                count(groups, view(&it.value));
+            }
         }
         from = page.next;
         if from.is_none() || seen >= LOOKED_AT_MAX {
@@ -116,13 +121,16 @@ async fn group(
     Ok((seen, from.is_none()))
 }
 
-/// Adds an execution to the group of its error. What somebody cancelled is not wrong any more.
+/// Whether an execution counts: what waits, and dead letters, as they are listed and redriven. Whoever names a reason wants
+/// what failed for it.
+fn is_wrong(filter: &Filter, execution: &Execution) -> bool {
+    execution.status() != Status::Failed || filter.reason.is_some() || execution.is_dead_letter()
+}
+
+/// Adds an execution to the group of its error.
 fn count(groups: &mut BTreeMap<String, ErrorView>, execution: ExecutionView) {
-    let ExecutionView { function, status, reason, updated_at, error, error_print, .. } = execution;
+    let ExecutionView { function, status, updated_at, error, error_print, .. } = execution;
     let (Some(example), Some(print)) = (error, error_print) else { return };
-    if reason == Some(super::views::Why::Cancelled) {
-        return;
-    }
     let group = groups.entry(print.clone()).or_insert_with(|| ErrorView {
         print,
         example,
@@ -169,6 +177,9 @@ pub(super) async fn purge(desk: Arc<Desk>, asked: Asked<Nothing, Nothing>) -> Re
         let removed = queue.purge(now, PAGE_MAX).await?;
         purged += u64::from(removed);
         has_more = removed > 0;
+        if has_more {
+            queue.clock().sleep(PURGE_PAUSE).await;
+        }
     }
     let detail = format!("{purged} purged");
     desk.runtime.note_change(&asked.who.name, "purge", "executions", &detail).await?;

@@ -159,6 +159,8 @@ shapes! {
     strict struct DrainRequest {
         /// How long to wait until nothing runs, in seconds; 30 unless this is said, 300 at most.
         within_secs: Option<u32>,
+        /// Whether to wait only, for who has drained it before: nothing is paused that somebody resumed since.
+        only_wait: Option<bool>,
     }
 
     /// The books: `accepted = pending + in_progress + completed + dead + cancelled + dropped + unknown + purged`.
@@ -357,7 +359,7 @@ shapes! {
         found: Vec<StoryView>,
         /// Whether there are more.
         has_more: bool,
-        /// Whether all were looked at: by the beginning of an id, the latest 20,000 are.
+        /// Whether all were looked at: by the beginning of an id, the latest 20,000 of each status are.
         is_whole: bool,
         /// The server's time.
         now: Moment,
@@ -426,7 +428,7 @@ shapes! {
         print: String,
         /// One of these errors.
         example: String,
-        /// Executions that failed with it.
+        /// Dead letters that failed with it; where a reason was asked for, what failed for that reason.
         dead: u64,
         /// Executions that wait to be tried again after it.
         waiting: u64,

@@ -6,6 +6,7 @@
 //! 2. With `--server`, that server really takes the events: its functions are called with them.
 //! 3. It is over in a time that is known before.
 
+use super::text::count;
 use crate::{
     bench::{
         load::{Load, Make, Sent, send},
@@ -121,7 +122,8 @@ struct Table {
 impl Table {
     fn head(&self, address: SocketAddr, connections: usize, seconds: u64) {
         if !self.is_json {
-            println!("http://{address}, {connections} connections, {seconds} s each\n");
+            let connections = count(connections as u64, "connection", "connections");
+            println!("http://{address}, {connections}, {seconds} s each\n");
             println!("{:<26} {:>10} {:>9} {:>9}", "", "events/s", "p50 ms", "p99 ms");
         }
     }

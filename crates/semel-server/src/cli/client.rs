@@ -229,7 +229,9 @@ fn way(is_https: bool) -> Result<legacy::Client<HttpsConnector<HttpConnector>, F
     let connector = if is_https {
         let roots =
             HttpsConnectorBuilder::new().with_provider_and_native_roots(provider).map_err(|error| {
-                Failure::unavailable("this machine's root certificates cannot be read").because(&error)
+                Failure::unavailable("this machine's root certificates cannot be read")
+                    .because(&error)
+                    .hint("install `ca-certificates`, or name a file of them in `SSL_CERT_FILE`")
             })?;
         roots.https_or_http().enable_http1().wrap_connector(tcp)
     } else {

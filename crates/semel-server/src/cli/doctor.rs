@@ -105,14 +105,12 @@ fn look(client: &Client) -> Result<Vec<Finding>, Failure> {
     ));
     for it in &functions.functions {
         let (state, name) = (state(it), clean(&it.name));
-        let remedy = match state {
-            "paused" => format!("`semel resume {name}`"),
-            "left out" => "mend that, and reload; or put the function anew".to_owned(),
-            _ => "see that its target is there".to_owned(),
+        let remedy = match (state, &it.left_out) {
+            (_, Some(why)) => format!("mend it: {}", clean(why)),
+            ("paused", None) => format!("`semel resume {name}`"),
+            (_, None) => "see that its target is there".to_owned(),
         };
-        let why = it.left_out.as_deref().map(|it| format!(": {}", clean(it))).unwrap_or_default();
-        let what = format!("{name} is {state}{why}");
-        all.push(Finding::new(matches!(state, "ready" | "removed"), what, &remedy));
+        all.push(Finding::new(matches!(state, "ready" | "removed"), format!("{name} is {state}"), &remedy));
     }
     let total = &ledgers.total;
     let books = if total.is_balanced { "the books are balanced" } else { "the books are not balanced" };

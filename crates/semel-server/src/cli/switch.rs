@@ -67,16 +67,20 @@ fn switch(typed: &Typed, verb: &str, so: &str) -> Result<(), Failure> {
 pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
     let client = Client::new(&typed.server)?;
     let path = format!("/v1/functions/{}/drain", named(&typed.function)?);
-    let (mut progress, mut left, mut is_changed, mut most) = (Progress::new(), typed.within, false, 0);
-    // In short steps, to tell how far it is. What others know by now they still know at the next.
+    let (mut progress, mut left, mut is_changed, mut most) = (Progress::new(), typed.within, None, 0);
+    // In short steps, to tell how far it is. What others know by now they still know at the next. It is paused by the first
+    // alone: whoever resumes it meanwhile means that.
     let switched = loop {
         let step = left.min(STEP_SECS);
-        let body = json!({ "within_secs": step });
+        let body = match is_changed {
+            None => json!({ "within_secs": step }),
+            Some(_) => json!({ "within_secs": step, "only_wait": true }),
+        };
         let answer = client.post_to(&path, Some(&body), missing(&typed.function))?;
         let switched: SwitchView = client.read(answer)?;
         left -= step;
-        is_changed |= switched.is_changed;
-        if switched.is_idle || left == 0 {
+        let is_changed = *is_changed.get_or_insert(switched.is_changed);
+        if switched.is_idle || !switched.is_paused || left == 0 {
             break SwitchView { is_changed, ..switched };
         }
         let running = client.get(&format!("/v1/functions/{}", typed.function))?;
@@ -86,7 +90,15 @@ pub(super) fn drain(typed: &Drain) -> Result<(), Failure> {
     };
     drop(progress);
     let answer = serde_json::to_value(&switched).expect("shapes are JSON");
-    client.show(answer, |it: &SwitchView| format!("{} is paused\n", clean(&it.function)))?;
+    client.show(answer, |it: &SwitchView| {
+        let so = if it.is_paused { "is paused" } else { "goes on" };
+        format!("{} {so}\n", clean(&it.function))
+    })?;
+    if !switched.is_paused {
+        let function = clean(&typed.function);
+        return Err(Failure::no(format!("somebody resumed `{function}` before it was drained"))
+            .hint(format!("`semel audit {function}` says who")));
+    }
     if switched.is_idle {
         return Ok(());
     }

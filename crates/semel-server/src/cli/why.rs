@@ -54,8 +54,10 @@ pub(super) fn unknown(what: &str, is_whole: bool) -> Failure {
         return failure.hint("`semel executions` lists the latest");
     }
     failure
-        .cause(format!("of the ids of executions, only the latest {SEARCHED_MAX} were looked at"))
-        .hint("name it by its event's id, or by all 64 digits of its own")
+        .cause(format!(
+            "of the ids of executions, only the latest {SEARCHED_MAX} in each status were looked at"
+        ))
+        .hint("name it by its event's id, or by all 64 digits of its own: `--json` lists them")
 }
 
 fn told(view: &WhyView) -> String {
@@ -183,9 +185,9 @@ mod tests {
         insta::assert_snapshot!(unknown("0123456789", false).to_string(), @r"
         error: nothing is known of `0123456789`
           no event with this id was accepted, or it was forgotten after its retention
-          of the ids of executions, only the latest 20000 were looked at
+          of the ids of executions, only the latest 20000 in each status were looked at
 
-        hint: name it by its event's id, or by all 64 digits of its own
+        hint: name it by its event's id, or by all 64 digits of its own: `--json` lists them
         ");
     }
 

@@ -48,7 +48,8 @@ impl Scratch {
                 Err(error) => last = Some(error),
             }
         }
-        let failure = Failure::unavailable(format!("no directory can be made in `{}`", all.display()));
+        let failure = Failure::unavailable(format!("no directory can be made in `{}`", all.display()))
+            .hint("name another place in `TMPDIR`, or `--keep DIRECTORY`");
         Err(last.map_or(failure.clone(), |error| failure.because(&error)))
     }
 

@@ -13,6 +13,18 @@ fn said_in(directory: &Path, arguments: &[&str]) -> String {
     format!("exit code {}\n{}{}", ended.code.unwrap(), ended.stdout, ended.stderr)
 }
 
+/// The same, where the environment says this.
+fn said_where(directory: &Path, environment: &[(&str, &str)], arguments: &[&str]) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args(arguments)
+        .current_dir(directory)
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    format!("exit code {}\n{}{}", output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
 fn said(arguments: &[&str]) -> String {
     said_in(tempfile::tempdir().unwrap().path(), arguments)
 }
@@ -141,6 +153,28 @@ async fn one_of_several_is_named_and_what_still_runs_is_told() {
     Gate::open(&gate, 2);
 }
 
+/// Who resumes a function that somebody drains means that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_is_resumed_while_it_is_drained_stays_so_and_whoever_drains_is_told() {
+    let (function, gate) = Upstream::gated().await;
+    let file = format!("[[function]]\nname = \"orders\"\nurl = \"http://{}/\"\n", function.address);
+    let server = Server::with(&file);
+    assert_eq!(server.event("evt-1", "{}").await.status, 202);
+    function.called(1).await;
+    let url = server.program.url("");
+    let draining =
+        tokio::task::spawn_blocking(move || said(&["drain", "orders", "--within", "300", "--server", &url]));
+    server.when("/v1/functions/orders", |it| it["is_paused"] == true).await;
+    server.post("/v1/functions/orders/resume", "").await;
+    let told = draining.await.unwrap();
+    assert_eq!(server.get("/v1/functions/orders").await["is_paused"], false, "it was paused again");
+    let entries = server.get("/v1/audit?subject=orders").await["entries"].as_array().unwrap().clone();
+    let whats: Vec<_> = entries.iter().map(|it| it["what"].as_str().unwrap()).collect();
+    assert_eq!(whats, ["resume", "pause"]);
+    assert_snapshot!(told);
+    Gate::open(&gate, 1);
+}
+
 /// The API's cursors on a queue of every kind: on the disk, too, a wrong one is the caller's mistake.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cursor_of_nobody_is_no_trouble_with_the_disk() {
@@ -210,4 +244,52 @@ fn what_the_environment_or_a_file_of_keys_says_wrongly_is_told_at_the_start() {
         keys("a/b n0Dm4d7oRk3cJrHmJc3cUX9Pi0Pqf9C8kBEdqZ5rrbI="),
     ];
     assert_snapshot!(all.join("\n"));
+}
+
+/// Certificates that are not there, and a directory for what passes that is not.
+#[test]
+fn what_the_machine_does_not_have_is_told_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::create_dir(path.join("none")).unwrap();
+    let none = path.join("none").display().to_string();
+    let bare = [("SSL_CERT_FILE", "missing.pem"), ("SSL_CERT_DIR", none.as_str())];
+    let quiet = ["--log", "off", "--store", "memory:", "--listen", "127.0.0.1:0"];
+    let all = [
+        said_where(path, &bare, &["functions", "--server", "https://127.0.0.1:1"]),
+        said_where(path, &bare, &[&["proxy", "--upstream", "https://127.0.0.1:1"], &quiet[..]].concat()),
+        said_where(path, &[("TMPDIR", "/nowhere")], &["demo"]),
+    ];
+    assert_snapshot!(all.join("\n").replace(&none, "NONE"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_of_a_server_that_takes_nothing_is_told() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let stranger = Upstream::start(async |_: Asked| answer(401, "who?")).await;
+    let taken = stranger.address.to_string();
+    let bench = |address: &str| {
+        let url = format!("http://{address}");
+        let told = said(&["bench", "--seconds", "1", "--connections", "1", "--server", &url]);
+        told.replace(address, "127.0.0.1:PORT")
+    };
+    assert_snapshot!([bench(&closed), bench(&taken)].join("\n"));
+}
+
+#[test]
+fn what_is_too_long_to_be_asked_for_is_told() {
+    assert_snapshot!(said(&["why", &"x".repeat(70_000)]));
+}
+
+#[test]
+fn a_source_whose_secret_signs_nothing_is_told_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "[[source]]\nname = \"hooks\"\nauth = \"standard-webhooks\"\nsecret = \"file:secret\"\n";
+    fs::write(directory.path().join("secret"), "not base64!").unwrap();
+    fs::write(directory.path().join("semel.toml"), file).unwrap();
+    let serve =
+        ["serve", "--config", "semel.toml", "--log", "off", "--store", "memory:", "--listen", "127.0.0.1:0"];
+    let told = said_in(directory.path(), &serve);
+    assert!(!told.contains("not base64!"), "{told}");
+    assert_snapshot!(told);
 }

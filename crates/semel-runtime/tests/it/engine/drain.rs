@@ -153,3 +153,19 @@ async fn draining_waits_for_a_claim_that_brings_nothing_and_no_longer() {
     assert!(!world.runtime.drain("orders", "ada", SECOND).await.unwrap());
     assert!(world.runtime.drain("orders", "ada", SECOND * 300).await.unwrap());
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_drain_does_not_undo_what_somebody_resumed() {
+    let target = Target::new(|_| async {
+        tokio::time::sleep(SECOND * 3).await;
+        status(200, "")
+    });
+    let world = World::new(&target, [orders()]).await;
+    world.accept(&event("evt-1")).await;
+    assert!(!world.runtime.drain("orders", "ada", SECOND).await.unwrap());
+    world.runtime.resume("orders", "bob").await.unwrap();
+    assert!(!world.runtime.drained("orders", SECOND * 60).await.unwrap());
+    assert!(!world.runtime.status()[0].is_paused, "it was paused again");
+    world.runtime.pause("orders", "ada").await.unwrap();
+    assert!(world.runtime.drained("orders", SECOND * 60).await.unwrap());
+}

@@ -305,6 +305,9 @@ async fn what_is_in_progress_while_errors_are_stopped_is_stopped_when_it_fails()
     for id in [quick, first, later] {
         let stored = world.stored(id).await.value;
         assert_eq!((stored.status(), stored.due_at()), (Status::Pending, None), "it is parked");
+        let entries = world.runtime.audit(Some(&id.to_string()), None, 10).await.unwrap().items;
+        let told: Vec<_> = entries.iter().map(|it| (&*it.who, &*it.what, it.detail.as_str())).collect();
+        assert_eq!(told, [("ada", "park", "job 1")]);
     }
 }
 
@@ -345,4 +348,112 @@ async fn a_job_that_stops_errors_ends_though_there_is_always_something_in_progre
     }
     assert_eq!(job.progress().state, JobState::Finished, "{:?}", job.progress());
     assert!(job.progress().done > 100, "{:?}", job.progress());
+}
+
+/// The ids of the events that a target was given after so many others.
+fn given(target: &Target, after: usize) -> Vec<String> {
+    target.seen()[after..].iter().map(|it| it.id.clone()).collect()
+}
+
+/// The last effect is to be that of the latest event, whatever the rate.
+#[tokio::test(start_paused = true)]
+async fn what_has_an_order_is_redriven_in_that_order() {
+    let (target, code) = told();
+    code.store(422, Ordering::Relaxed);
+    let order = Some("type".parse().unwrap());
+    let world = World::new(&target, [semel_runtime::Function { order, ..orders() }]).await;
+    let ids = dead(&world, 5).await;
+    let stored = world.stored(ids[4]).await.value;
+    assert!(stored.order.is_some() && stored.status() == Status::Failed);
+    code.store(200, Ordering::Relaxed);
+    let options = BulkOptions { rate: Rate::new(1, SECOND), ..BulkOptions::default() };
+    let mut job = redriven(&world, options).await;
+    assert_eq!(job.finished().await.done, 5);
+    world.pass(SECOND).await;
+    assert_eq!(given(&target, 5), ["evt-0", "evt-1", "evt-2", "evt-3", "evt-4"]);
+}
+
+/// More than are gathered at once: what was accepted first goes first all the same.
+#[tokio::test(start_paused = true)]
+async fn very_many_are_redriven_once_each_and_the_oldest_first() {
+    const COUNT: usize = 6_000;
+    let (target, code) = told();
+    code.store(422, Ordering::Relaxed);
+    let world = World::new(&target, [orders()]).await;
+    for number in 0..COUNT {
+        world.accept(&event(&format!("evt-{number}"))).await;
+        if number % 100 == 0 {
+            world.pass(SECOND / 100).await;
+        }
+    }
+    world.pass(SECOND * 120).await;
+    assert_eq!(target.seen().len(), COUNT);
+    code.store(200, Ordering::Relaxed);
+    let mut job = redriven(&world, BulkOptions::default()).await;
+    let done = job.finished().await;
+    assert_eq!((done.matched, done.done), (COUNT as u64, COUNT as u64));
+    world.pass(SECOND * 120).await;
+    assert_eq!(target.seen().len(), 2 * COUNT);
+    let mut first = given(&target, COUNT)[..100].to_vec();
+    first.sort();
+    let mut oldest: Vec<_> = (0..COUNT).map(|it| format!("evt-{it}")).take(1_000).collect();
+    oldest.sort();
+    assert!(first.iter().all(|it| oldest.binary_search(it).is_ok()), "{first:?}");
+}
+
+/// A canary that asks to be tried again has failed, though it takes effect before anybody looks.
+#[tokio::test(start_paused = true)]
+async fn a_canary_that_took_effect_at_its_second_attempt_has_failed() {
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let target = Target::new(move |_| {
+        let code = match calls.fetch_add(1, Ordering::Relaxed) {
+            0..5 => 422,
+            5 => 409,
+            _ => 200,
+        };
+        async move {
+            tokio::time::sleep(SECOND / 100).await;
+            status(code, "said so")
+        }
+    });
+    let policy = orders().policy.with_backoff(semel_core::retry::Backoff::Immediate).unwrap();
+    let world = World::new(&target, [semel_runtime::Function { policy, ..orders() }]).await;
+    dead(&world, 5).await;
+    // Paused, so that both attempts are between two looks of the job.
+    world.runtime.pause("orders", "ada").await.unwrap();
+    let options = BulkOptions { canary: Some(1), ..BulkOptions::default() };
+    let mut job = redriven(&world, options).await;
+    world.pass(SECOND / 2).await;
+    world.runtime.resume("orders", "ada").await.unwrap();
+    let ended = job.finished().await;
+    assert_eq!((ended.state, ended.done), (JobState::CanaryFailed, 1));
+    assert_eq!(target.seen().len(), 7, "it took effect at its second attempt");
+}
+
+/// The canary took half a minute, and its target is only just back.
+#[tokio::test(start_paused = true)]
+async fn the_rate_rises_anew_after_the_canary() {
+    let (target, code) = told();
+    code.store(422, Ordering::Relaxed);
+    let world = World::new(&target, [orders()]).await;
+    dead(&world, 100).await;
+    code.store(200, Ordering::Relaxed);
+    world.runtime.pause("orders", "ada").await.unwrap();
+    let options = BulkOptions { rate: Rate::new(10, SECOND), canary: Some(1), ..BulkOptions::default() };
+    let job = redriven(&world, options).await;
+    world.pass(SECOND * 60).await;
+    assert_eq!((job.progress().state, job.progress().done), (JobState::Canary, 1));
+    world.runtime.resume("orders", "ada").await.unwrap();
+    world.pass(SECOND * 5).await;
+    let done = job.progress().done;
+    assert!((2..=20).contains(&done), "{done} within five seconds of the canary");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_is_in_no_log() {
+    let (target, _) = told();
+    let world = World::new(&target, [orders()]).await;
+    let dry = BulkOptions { dry_run: true, ..BulkOptions::default() };
+    assert_eq!(redriven(&world, dry).await.finished().await.state, JobState::Finished);
+    assert_eq!(world.runtime.audit(None, None, 10).await.unwrap().items, []);
 }

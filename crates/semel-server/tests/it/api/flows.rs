@@ -444,3 +444,26 @@ async fn the_server_tells_what_its_store_promises_and_how_full_the_disk_is() {
     let used = metrics.lines().find_map(|it| it.strip_prefix("semel_disk_used_bytes ")?.parse::<u64>().ok());
     assert!(used >= Some(bytes("used_bytes")), "{metrics}");
 }
+
+/// What is dropped where retry is off is no dead letter: it is not listed as one, and cannot be redriven.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_count_as_dead_what_is_listed_as_dead() {
+    let function = picky().await;
+    let server =
+        Server::with(&format!("[[function]]\nname = \"orders\"\nurl = \"http://{}/\"\n", function.address));
+    server.event("dropped", r#"{"late": true}"#).await;
+    server.why_when("dropped", |it| it["execution"]["reason"] == "dropped").await;
+    server.event("refused", "{}").await;
+    server.why_when("refused", |it| it["execution"]["reason"] == "fatal").await;
+    let errors = async |query: &str| {
+        let found = server.get(&format!("/v1/errors{query}")).await["errors"].as_array().unwrap().clone();
+        found
+            .iter()
+            .map(|it| (it["dead"].as_u64().unwrap(), text(it, "example").to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let fatal = "answered 422 Unprocessable Entity: order 17 is bad".to_owned();
+    assert_eq!(errors("").await, [(1, fatal)]);
+    assert_eq!(server.get("/v1/ledger").await["total"]["dead"], 1);
+    assert_eq!(errors("?reason=dropped").await.len(), 1, "whoever names a reason wants what failed for it");
+}

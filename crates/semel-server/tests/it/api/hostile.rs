@@ -115,6 +115,7 @@ async fn members_that_nobody_knows_are_refused() {
         ("/v1/functions/orders/pause", r#"{"who": "somebody else"}"#, 422),
         ("/v1/functions/orders/drain", r#"{"within_secs": 1e3}"#, 422),
         ("/v1/functions/orders/drain", r#"{"within_secs": 301}"#, 422),
+        ("/v1/functions/orders/drain", r#"{"only_wait": 1}"#, 422),
     ] {
         let got = server.ask_with(&Method::POST, path, &[], body).await;
         assert_eq!(got.status.as_u16(), wanted, "{path} {body}: {}", got.text());
