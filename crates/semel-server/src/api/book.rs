@@ -348,13 +348,15 @@ mod tests {
         let queue = Arc::new(semel_runtime::queue::memory::MemoryQueue::new(clock));
         let client = Arc::new(semel_runtime::deliver::Client::new(Default::default()));
         let runtime = Runtime::builder(queue, client).start().await.unwrap();
-        let book = Book::open(runtime.clone(), &[], &Policy::public()).await.unwrap();
+        let book = Book::open(runtime.clone(), &[], &Policy::public(), Absentees::default()).await.unwrap();
         let entry = Auditing { who: "ada", what: "break", subject: "functions", detail: "" };
         runtime.change_document(DOCUMENT, entry, |_| Some(b"[".to_vec())).await.unwrap();
         let url = serde_json::from_str(r#"{"url": "https://orders.example.com/"}"#).unwrap();
         assert!(matches!(book.put("orders", url, "ada").await, Err(Unchanged::Store(_))));
         assert_eq!(runtime.document(DOCUMENT).await.unwrap().as_deref(), Some(&b"["[..]));
-        let Err(failure) = Book::open(runtime, &[], &Policy::public()).await else { panic!("it was read") };
+        let Err(failure) = Book::open(runtime, &[], &Policy::public(), Absentees::default()).await else {
+            panic!("it was read")
+        };
         insta::assert_snapshot!(failure.to_string());
     }
 }
