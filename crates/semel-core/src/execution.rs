@@ -249,6 +249,7 @@ impl Execution {
             first_attempt_at,
             event_at: if redriven { first_attempt_at } else { self.event_time.unwrap_or(self.accepted_at) },
             event_expires_at: self.event_expires_at.filter(|_| !redriven),
+            busy_until: None,
         }
     }
 }

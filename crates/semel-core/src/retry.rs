@@ -7,10 +7,13 @@
 //! 3. `Retry-After` may lengthen the delay, up to what the policy allows, and never shortens it.
 //! 4. Retry off means one attempt. Otherwise an execution ends when the next attempt would be one too many,
 //!    would begin after the window, or would find the event too old: at once, not when the time has come.
-//!    Jitter has no say in that: where the shortest delay is in time, a longer one is cut short.
+//!    Jitter has no say in that: where the shortest delay is in time, a longer one is cut short, to
+//!    [`START_MARGIN`] before the end: what is due at the end itself is late by the time that it is claimed.
 //! 5. The window is measured from the first attempt, not from acceptance: a backlog costs nobody a retry.
 //! 6. The age of an event is measured from its own `time`, or from acceptance if it has none. Its own
 //!    expiry counts too, whatever the policy says.
+//! 7. An attempt that may still be at work, because whoever made it stopped listening, is not made again before its
+//!    lease would have lapsed. No policy shortens that.
 //!
 //! It does not draw the jitter, read the clock, or know what an error is.
 
@@ -25,6 +28,10 @@ pub use timetable::{Planned, Timetable};
 
 use crate::{record::Reason, sabotage::is_on, time::Timestamp};
 use std::{ops::RangeInclusive, time::Duration};
+
+/// How long before the end of the window, or of the event's use, an attempt is due that was cut short to begin in time:
+/// so long may its claim take. Shorter delays are not made shorter for it.
+pub const START_MARGIN: Duration = Duration::from_secs(10);
 
 /// A random number that places a delay in its band: 0 at the beginning, `u32::MAX` at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -48,6 +55,8 @@ pub struct Progress {
     pub event_at: Timestamp,
     /// When the event says that it is of no more use.
     pub event_expires_at: Option<Timestamp>,
+    /// Until when the last attempt may still be at work, if nobody listens to it any more.
+    pub busy_until: Option<Timestamp>,
 }
 
 /// What comes after a failed attempt.
@@ -103,12 +112,15 @@ impl RetryPolicy {
             return Next::Dead(reason);
         }
         let asked = retry_after.unwrap_or_default().min(self.backoff().longest());
-        let earliest = now + asked.max(*self.band(progress.attempts).start());
+        let idle_at = progress.busy_until.filter(|_| !is_on("interrupted_again_at_once")).unwrap_or(now);
+        let earliest = idle_at.max(now + asked.max(*self.band(progress.attempts).start()));
         if let Some(reason) = self.over(earliest, progress) {
             return Next::Dead(reason);
         }
-        let at = now + self.delay(progress.attempts, jitter).max(asked);
-        Next::Retry(at.min(self.window_end(progress)).min(self.event_end(progress)))
+        let end = self.window_end(progress).min(self.event_end(progress));
+        let latest = if is_on("cut_short_to_the_end") { end } else { end - START_MARGIN };
+        let at = now + self.delay(progress.attempts, jitter);
+        Next::Retry(at.min(latest).max(earliest))
     }
 
     /// Why an attempt that was claimed, but not begun, must not be made after all: it waited too long, or its

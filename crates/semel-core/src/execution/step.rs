@@ -4,7 +4,7 @@ use super::{Due, Execution, Phase, Repeats, history::with_attempt};
 use crate::{
     call::{LAPSED, Resolution},
     record::{Body, NotKept, Reason, bounded_error},
-    retry::{Jitter, Next, RetryPolicy},
+    retry::{Jitter, Next, Progress, RetryPolicy},
     sabotage::is_on,
     time::Timestamp,
 };
@@ -29,6 +29,12 @@ pub enum Input {
         error: String,
         /// How long the function asked to be left alone.
         retry_after: Option<Duration>,
+    },
+    /// Whoever called stopped listening: the attempt failed, and may still be at work. It is not made again before its
+    /// lease would have lapsed.
+    Interrupt {
+        /// In the words of whoever called.
+        error: String,
     },
     /// Nobody can tell whether it took effect.
     Doubt {
@@ -74,6 +80,7 @@ impl Input {
             Self::Complete(_) => "complete",
             Self::Reject { .. } => "reject",
             Self::Fail { .. } => "fail",
+            Self::Interrupt { .. } => "interrupt",
             Self::Doubt { .. } => "doubt",
             Self::HandBack { .. } => "hand back",
             Self::Renew { .. } => "renew",
@@ -166,6 +173,7 @@ impl Moment<'_> {
             Input::Complete(_)
             | Input::Reject { .. }
             | Input::Fail { .. }
+            | Input::Interrupt { .. }
             | Input::Doubt { .. }
             | Input::HandBack { .. }
             | Input::Renew { .. }
@@ -188,6 +196,7 @@ impl Moment<'_> {
             Input::Complete(_)
             | Input::Reject { .. }
             | Input::Fail { .. }
+            | Input::Interrupt { .. }
             | Input::Doubt { .. }
             | Input::HandBack { .. }
             | Input::Renew { .. }
@@ -213,7 +222,10 @@ impl Moment<'_> {
             Input::Complete(body) => ended(self.completed(body), None),
             Input::Reject { error } => ended(self.failed(Reason::Fatal, error.clone()), Some(&error)),
             Input::Fail { error, retry_after } => {
-                ended(self.attempt_failed(error.clone(), retry_after, jitter), Some(&error))
+                ended(self.attempt_failed(error.clone(), retry_after, None, jitter), Some(&error))
+            }
+            Input::Interrupt { error } => {
+                ended(self.attempt_failed(error.clone(), None, Some(lease_until), jitter), Some(&error))
             }
             Input::Doubt { error, was_made: true } => {
                 ended(self.failed(Reason::OutcomeUnknown, error.clone()), Some(&error))
@@ -237,6 +249,7 @@ impl Moment<'_> {
             Input::Complete(_)
             | Input::Reject { .. }
             | Input::Fail { .. }
+            | Input::Interrupt { .. }
             | Input::Doubt { .. }
             | Input::HandBack { .. }
             | Input::Renew { .. }
@@ -264,6 +277,7 @@ impl Moment<'_> {
             | Input::Complete(_)
             | Input::Reject { .. }
             | Input::Fail { .. }
+            | Input::Interrupt { .. }
             | Input::Doubt { .. }
             | Input::HandBack { .. }
             | Input::Renew { .. }
@@ -313,8 +327,14 @@ impl Moment<'_> {
         self.failed(Reason::Cancelled, CANCELLED.to_owned())
     }
 
-    fn attempt_failed(&self, error: String, retry_after: Option<Duration>, jitter: Jitter) -> Execution {
-        let progress = self.before.progress(self.now);
+    fn attempt_failed(
+        &self,
+        error: String,
+        retry_after: Option<Duration>,
+        busy_until: Option<Timestamp>,
+        jitter: Jitter,
+    ) -> Execution {
+        let progress = Progress { busy_until, ..self.before.progress(self.now) };
         match self.policy.next(self.now, &progress, retry_after, jitter) {
             Next::Dead(reason) => self.failed(reason, error),
             Next::Retry(at) => Execution {

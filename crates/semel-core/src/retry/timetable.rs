@@ -1,6 +1,6 @@
 //! A policy as a plan: when its attempts would be, if they all failed.
 
-use super::RetryPolicy;
+use super::{RetryPolicy, START_MARGIN};
 use std::time::Duration;
 
 /// One attempt of a plan, relative to the first.
@@ -10,8 +10,8 @@ pub struct Planned {
     pub attempt: u32,
     /// When it begins if every attempt before it failed at once and every delay was the shortest.
     pub earliest: Duration,
-    /// When it begins if every attempt before it took the whole timeout and every delay was the longest; never
-    /// after the window.
+    /// When it begins if every attempt before it took the whole timeout and every delay was the longest; cut short to
+    /// begin within the window.
     pub latest: Duration,
 }
 
@@ -58,7 +58,8 @@ impl Timetable<'_> {
         if earliest > self.policy.window() {
             return None;
         }
-        let latest = (latest + self.policy.timeout() + longest).min(self.policy.window());
+        let cut_short = self.policy.window().saturating_sub(START_MARGIN);
+        let latest = (latest + self.policy.timeout() + longest).min(cut_short).max(earliest);
         Some(Planned { attempt: attempt.checked_add(1)?, earliest, latest })
     }
 }

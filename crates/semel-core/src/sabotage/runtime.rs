@@ -44,6 +44,16 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::delivery::)",
     },
     Sabotage {
+        name: "cut_short_to_the_end",
+        breaks: "a delay that is cut short leaves time to claim the attempt",
+        caught_by: "package(semel-core) & test(retry::)",
+    },
+    Sabotage {
+        name: "interrupted_again_at_once",
+        breaks: "what may still be at work is not called again, however short the delays are",
+        caught_by: "package(semel-runtime) & (test(sim::few_seeds) | test(engine::stop::))",
+    },
+    Sabotage {
         name: "own_accept_not_recognised",
         breaks: "an accept whose answer was lost is recognised",
         caught_by: "package(semel-runtime) & test(engine::lost::)",

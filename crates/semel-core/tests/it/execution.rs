@@ -111,6 +111,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("fail", fail(None)),
         ("fail, retry after 90 s", fail(Some(SECOND * 90))),
         ("fail, retry after a day", fail(Some(HOUR * 24))),
+        ("interrupt", Input::Interrupt { error: "the caller stops".to_owned() }),
         ("doubt", Input::Doubt { error: "sent, no answer".to_owned(), was_made: true }),
         ("hand back for 7 s", Input::HandBack { delay: SECOND * 7 }),
         ("renew", Input::Renew { lease_until: NOON + MINUTE }),

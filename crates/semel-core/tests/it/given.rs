@@ -228,6 +228,7 @@ pub(crate) fn any_input() -> impl Strategy<Value = Input> {
         any::<String>().prop_map(|error| Input::Reject { error }),
         (any::<String>(), proptest::option::of(duration()))
             .prop_map(|(error, retry_after)| Input::Fail { error, retry_after }),
+        any::<String>().prop_map(|error| Input::Interrupt { error }),
         any::<(String, bool)>().prop_map(|(error, was_made)| Input::Doubt { error, was_made }),
         duration().prop_map(|delay| Input::HandBack { delay }),
         a_moment().prop_map(|lease_until| Input::Renew { lease_until }),

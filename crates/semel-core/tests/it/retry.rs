@@ -4,7 +4,10 @@ use crate::given::{NOON, a_moment};
 use proptest::prelude::*;
 use semel_core::{
     record::Reason,
-    retry::{Backoff, DELAY_MAX, Jitter, Next, OutOfRange, Progress, RetryPolicy},
+    retry::{
+        Backoff, DELAY_MAX, Jitter, Next, OutOfRange, Progress, RetryPolicy, START_MARGIN, WINDOW_MAX,
+        WINDOW_MIN,
+    },
     time::Timestamp,
 };
 use std::{fmt::Write as _, time::Duration};
@@ -39,7 +42,7 @@ fn any_policy() -> impl Strategy<Value = RetryPolicy> {
 }
 
 fn progress(attempts: u32) -> Progress {
-    Progress { attempts, first_attempt_at: NOON, event_at: NOON, event_expires_at: None }
+    Progress { attempts, first_attempt_at: NOON, event_at: NOON, event_expires_at: None, busy_until: None }
 }
 
 fn check_next(policy: &RetryPolicy, after: Duration, progress: Progress, expected: Next) {
@@ -56,6 +59,35 @@ fn presets_are_what_their_names_promise() {
     assert_eq!(RetryPolicy::pubsub().window(), DAY * 7);
     assert_eq!(RetryPolicy::immediate().backoff(), &Backoff::Immediate);
     assert_eq!(off.backoff(), &Backoff::Exponential { min: SECOND * 10, max: SECOND * 600 });
+}
+
+/// Google Cloud, *Enable event-driven function retries*, section *Semantics of retry*: without retries an event that fails is
+/// dropped and reported as handled; with them, a function of the first generation is retried for 7 days, one of the second for
+/// 24 hours, after an exponential backoff of between 10 and 600 seconds. Eventarc, *Retry events*: messages are kept for 24
+/// hours, sent again after at least 10 seconds, at most 600. Pub/Sub, *Subscription properties*: messages are retained for 7
+/// days unless said otherwise, and for 10 minutes at least; and its `RetryPolicy`: a backoff of 0 to 600 seconds, and of 10 to
+/// 600 where nothing is said.
+#[test]
+fn functions_are_retried_as_google_has_published() {
+    let backoff = Backoff::Exponential { min: SECOND * 10, max: SECOND * 600 };
+    for (policy, window) in
+        [(RetryPolicy::gen1(), DAY * 7), (RetryPolicy::gen2(), HOUR * 24), (RetryPolicy::pubsub(), DAY * 7)]
+    {
+        assert_eq!((policy.is_on(), policy.window(), policy.attempts_max()), (true, window, None));
+        assert_eq!(policy.backoff(), &backoff);
+        let first = policy.next(NOON + SECOND, &progress(1), None, Jitter::LEAST);
+        assert_eq!(first, Next::Retry(NOON + SECOND * 11), "at least 10 seconds");
+        let late = policy.next(NOON + SECOND, &progress(50), None, Jitter::MOST);
+        assert_eq!(late, Next::Retry(NOON + SECOND * 601), "at most 600 seconds");
+        let last = |after: Duration| {
+            policy.next(NOON + window - SECOND * 10 + after, &progress(50), None, Jitter::LEAST)
+        };
+        assert_eq!(last(Duration::ZERO), Next::Retry(NOON + window));
+        assert_eq!(last(SECOND), Next::Dead(Reason::Window));
+    }
+    let off = RetryPolicy::default();
+    assert_eq!(off.next(NOON, &progress(1), None, Jitter::LEAST), Next::Dead(Reason::Dropped));
+    assert_eq!((WINDOW_MIN, WINDOW_MAX, DELAY_MAX), (MINUTE * 10, DAY * 7, SECOND * 600));
 }
 
 #[test]
@@ -110,6 +142,7 @@ fn a_schedule_is_kept_to_and_its_last_delay_repeats() {
     assert_eq!([1, 2, 3, 4, 100].map(delay), [1, 5, 60, 60, 60]);
 }
 
+/// *Standard Webhooks*, section *Deliverability and reliability*: its example of a schedule.
 #[test]
 fn standard_webhooks_ends_with_its_schedule_not_with_the_window() {
     let policy = RetryPolicy::standard_webhooks();
@@ -167,12 +200,44 @@ fn each_limit_ends_it_at_its_edge_and_by_its_name() {
 fn jitter_never_decides_whether_there_is_another_attempt() {
     let policy = RetryPolicy::gen2().with_window(HOUR).unwrap();
     let next = |after, jitter| policy.next(NOON + after, &progress(9), None, jitter);
-    let in_time = SECOND * 3_585;
-    assert_eq!(next(in_time, Jitter::LEAST), Next::Retry(NOON + HOUR - SECOND * 5));
-    assert_eq!(next(in_time, Jitter::MOST), Next::Retry(NOON + HOUR));
+    for in_time in [SECOND * 3_585, SECOND * 3_590] {
+        let shortest = Next::Retry(NOON + in_time + SECOND * 10);
+        assert_eq!(next(in_time, Jitter::LEAST), shortest);
+        assert_eq!(next(in_time, Jitter::MOST), shortest, "it was cut short as far as it could be");
+    }
     let too_late = SECOND * 3_595;
     assert_eq!(next(too_late, Jitter::LEAST), Next::Dead(Reason::Window));
     assert_eq!(next(too_late, Jitter::MOST), Next::Dead(Reason::Window));
+}
+
+/// What is due at the end is refused by whoever claims it a millisecond later.
+#[test]
+fn a_delay_that_is_cut_short_leaves_time_to_claim_the_attempt() {
+    let policy = RetryPolicy::gen2().with_window(MINUTE * 10).unwrap();
+    let expires = Progress { event_expires_at: Some(NOON + MINUTE * 10), ..progress(9) };
+    let aged = policy.clone().with_window(HOUR).unwrap().with_event_age_max(Some(MINUTE * 10));
+    for (policy, progress) in [(&policy, progress(9)), (&aged, progress(9)), (&policy, expires)] {
+        let Next::Retry(at) = policy.next(NOON + MINUTE * 9, &progress, None, Jitter::MOST) else {
+            panic!("the shortest delay is in time");
+        };
+        assert_eq!(at, NOON + MINUTE * 10 - START_MARGIN);
+        let claimed = Progress { attempts: 10, ..progress };
+        assert_eq!(policy.refusal(at + SECOND * 9, &claimed), None);
+    }
+}
+
+#[test]
+fn what_may_still_be_at_work_is_let_finish_however_short_the_delays_are() {
+    let backoff = Backoff::Exponential { min: SECOND, max: SECOND * 5 };
+    let policy = RetryPolicy::gen2().with_backoff(backoff).unwrap().with_window(MINUTE * 10).unwrap();
+    let next = |busy: Duration, jitter| {
+        policy.next(NOON, &Progress { busy_until: Some(NOON + busy), ..progress(1) }, None, jitter)
+    };
+    assert_eq!(next(SECOND * 50, Jitter::LEAST), Next::Retry(NOON + SECOND * 50));
+    assert_eq!(next(SECOND * 50, Jitter::MOST), Next::Retry(NOON + SECOND * 50));
+    assert_eq!(next(Duration::ZERO, Jitter::LEAST), Next::Retry(NOON + SECOND));
+    assert_eq!(next(MINUTE * 10, Jitter::MOST), Next::Retry(NOON + MINUTE * 10));
+    assert_eq!(next(MINUTE * 11, Jitter::MOST), Next::Dead(Reason::Window));
 }
 
 #[test]
@@ -249,7 +314,8 @@ proptest! {
         retry_after in proptest::option::of(0..1_000_000_000_u64),
         jitter in any::<u32>(),
     ) {
-        let progress = Progress { attempts, first_attempt_at, event_at: event.0, event_expires_at: event.1 };
+        let (event_at, event_expires_at) = event;
+        let progress = Progress { attempts, first_attempt_at, event_at, event_expires_at, busy_until: None };
         let retry_after = retry_after.map(Duration::from_millis);
         match policy.next(now, &progress, retry_after, Jitter(jitter)) {
             Next::Dead(reason) => prop_assert_ne!(reason, Reason::Dropped),

@@ -31,6 +31,7 @@ use bytes::Bytes;
 use semel_core::{
     execution::{Execution, Input},
     queue::Fenced,
+    retry::START_MARGIN,
     sabotage::is_on,
     time::Timestamp,
 };
@@ -44,6 +45,7 @@ pub(crate) const START_MAX: Duration = Duration::from_secs(5);
 /// does not.
 const GRACE: Duration = Duration::from_secs(1);
 
+const _: () = assert!(START_MAX.as_secs() < START_MARGIN.as_secs(), "what was cut short begins in time");
 const _: () = assert!(START_MAX.as_secs() + GRACE.as_secs() + MARGIN.as_secs() < LEASE_SLACK.as_secs());
 
 /// An execution that was claimed, with a place to run it.
@@ -98,8 +100,7 @@ pub(crate) async fn attempt(mut attempt: Box<Attempt>) {
         Opening::Call(deadline) => {
             place.calls();
             engine.table().count(function.name.as_str(), |totals| totals.attempts += 1);
-            let left = (began + lease(function)).saturating_sub(engine.clock.monotonic());
-            let ended = call(engine, function, held, event, deadline, left).await;
+            let ended = call(engine, function, held, event, deadline).await;
             place.called(Some(&function.aim), ended.health);
             if ended.stops {
                 stop(engine, function, &ended.input);
@@ -129,7 +130,6 @@ async fn call(
     held: &Fenced<Execution>,
     event: &mut Option<Event>,
     deadline: Timestamp,
-    lease_left: Duration,
 ) -> Ended {
     if event.is_none() {
         match read(&held.value) {
@@ -147,7 +147,7 @@ async fn call(
             if departure.call_off() && !is_on("unsent_counts_as_an_attempt") {
                 return Ended::unheard(Input::HandBack { delay: Duration::ZERO });
             }
-            return Ended::unheard(interrupted(function.on_lost, lease_left));
+            return Ended::unheard(interrupted(function.on_lost));
         }
     };
     match heard {

@@ -68,11 +68,11 @@ pub(crate) fn doubted(held: &Execution, on_lost: OnLost) -> Option<Input> {
     is_doubted.then(|| Input::Doubt { error: GONE.to_owned(), was_made: false })
 }
 
-/// What becomes of an attempt that is interrupted, of which so much of the lease is left.
-pub(crate) fn interrupted(on_lost: OnLost, lease_left: Duration) -> Input {
+/// What becomes of an attempt that is interrupted.
+pub(crate) fn interrupted(on_lost: OnLost) -> Input {
     let error = "interrupted: the runtime was stopped".to_owned();
     match on_lost {
-        OnLost::Retry => Input::Fail { error, retry_after: Some(lease_left) },
+        OnLost::Retry => Input::Interrupt { error },
         OnLost::Report => Input::Doubt { error, was_made: true },
     }
 }

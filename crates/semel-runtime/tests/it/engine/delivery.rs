@@ -189,6 +189,29 @@ async fn what_is_too_old_when_its_turn_comes_is_not_delivered() {
     assert_eq!(target.seen().len(), 0);
 }
 
+/// Ten minutes of window, of which the first attempt takes four; then it could be due at the end itself.
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_of_a_window_is_made_although_claiming_it_takes_a_while() {
+    let target = Target::new(|delivery| async move {
+        let is_first = delivery.headers["semel-attempt"] == "1";
+        if is_first {
+            tokio::time::sleep(SECOND * 240).await;
+        }
+        if is_first { status(503, "later") } else { status(200, "done") }
+    });
+    let backoff = Backoff::Exponential { min: SECOND * 300, max: SECOND * 600 };
+    let policy = RetryPolicy::gen2().with_window(SECOND * 600).unwrap().with_timeout(SECOND * 300).unwrap();
+    let policy = policy.with_backoff(backoff).unwrap();
+    let world = World::new(&target, [Function { policy, ..orders() }]).await;
+    world.queue.delay(Method::Claim, SECOND * 2);
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND * 700).await;
+    let stored = world.stored(id).await.value;
+    assert_eq!((stored.status(), target.seen().len()), (Status::Completed, 2), "{stored:?}");
+    let last = stored.history.last().unwrap().began_at.since(stored.history[0].began_at);
+    assert!(last >= SECOND * 585, "jitter had it cut short, else this proves nothing: {last:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn executions_of_one_order_run_one_after_the_other_and_a_blocked_one_blocks_only_its_own() {
     let target = Target::new(|delivery| async move {

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use semel_core::{
     execution::Phase,
     record::{Reason, Status},
-    retry::RetryPolicy,
+    retry::{Backoff, RetryPolicy},
 };
 use semel_runtime::{Function, Refused};
 use std::sync::Arc;
@@ -76,6 +76,26 @@ async fn what_is_not_finished_in_time_counts_as_an_attempt_and_is_not_made_again
     world.pass(SECOND * 60).await;
     assert_eq!((world.status(id).await, target.seen().len()), (Status::Completed, 2));
     assert!(other.shutdown(SECOND).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_still_be_at_work_is_not_called_again_however_short_the_delays_are() {
+    let target = Target::new(|_| async {
+        tokio::time::sleep(SECOND * 50).await;
+        status(200, "")
+    });
+    let hasty = || {
+        let backoff = Backoff::Exponential { min: SECOND, max: SECOND * 5 };
+        Function { policy: orders().policy.with_backoff(backoff).unwrap(), ..orders() }
+    };
+    let world = World::new(&target, [hasty()]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND * 9).await;
+    let leased_until = world.stored(id).await.value.due_at().unwrap();
+    assert!(world.runtime.shutdown(SECOND).await);
+    let stored = world.stored(id).await.value;
+    assert_eq!((stored.status(), stored.attempts), (Status::Pending, 1));
+    assert_eq!(stored.due_at().unwrap(), leased_until, "{stored:?}");
 }
 
 #[tokio::test(start_paused = true)]

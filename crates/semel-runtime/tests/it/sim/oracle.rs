@@ -9,7 +9,8 @@
 //! 7. No node calls a function by more at once than its concurrency says, but for one probe.
 //! 8. Nothing is handed out before it is due or its lease has lapsed, by the queue's clock, and nothing that is parked or over
 //!    is handed out at all. A node that starts what its sender waits for goes by what it takes for that clock.
-//! 9. What failed is due again after the policy's backoff: no sooner than its shortest delay, no later than its longest.
+//! 9. What failed is due again after the policy's backoff: no sooner than its shortest delay, no later than its longest. What
+//!    was interrupted may still be at work: it is not due again before its lease would have lapsed, and may be due just then.
 //! 10. What finished is remembered for its retention: its event is a duplicate until then.
 //!
 //! When the queue's clock jumps forwards, leases lapse that should not, and what was claimed before may be started while
@@ -227,7 +228,14 @@ impl Oracle {
             && after.attempts == before.attempts
         {
             let delay = due_at.since(after.updated_at);
-            let is_law = (BACKOFF_MIN..=BACKOFF_MAX).contains(&delay);
+            let in_band = (BACKOFF_MIN..=BACKOFF_MAX).contains(&delay);
+            let is_interrupted = after.last_error.as_deref().is_some_and(|it| it.starts_with("interrupted"));
+            let is_law = match before.due_at {
+                Some(lease_until) if is_interrupted => {
+                    lease_until == due_at || lease_until < due_at && in_band
+                }
+                Some(_) | None => in_band,
+            };
             self.check(is_law, || format!("{} is due again after {delay:?}", after.id()));
         }
     }
