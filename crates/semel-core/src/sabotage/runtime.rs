@@ -64,6 +64,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::lost::)",
     },
     Sabotage {
+        name: "own_write_counted_again",
+        breaks: "a write whose answer was lost is recognised, also if its event came again meanwhile",
+        caught_by: "package(semel-runtime) & test(engine::lost::)",
+    },
+    Sabotage {
         name: "lost_claim_forgotten",
         breaks: "a claim whose answer was lost is found by its holder",
         caught_by: "package(semel-runtime) & test(engine::lost::)",

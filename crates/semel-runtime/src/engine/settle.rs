@@ -6,7 +6,8 @@
 //!    left. Then it is abandoned, not assumed: whoever takes over finds out.
 //! 3. What is to be tried again after an error that somebody stops is parked in the same write.
 //! 4. What failed for good is logged, once, when that is written.
-//! 5. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised.
+//! 5. A repeated write that is lost may have been won before: what is stored is read, and one's own is recognised, also if it
+//!    was noted there meanwhile that the event came again.
 
 use super::{forward::forwarded, shared::Engine};
 use crate::{control::stopped, function::Function};
@@ -133,13 +134,17 @@ pub(crate) fn write_once(engine: &Engine, change: Change) -> impl Future<Output 
     }
 }
 
-/// Whether what is stored is what was to be written.
+/// Whether what is stored is what was to be written; how often the event came again is written by others.
 async fn own(engine: &Engine, after: &Execution) -> Result<Settled, StoreError> {
     let found = engine.queue.get(&[after.id()]).await?.pop().flatten();
     if is_on("own_write_not_recognised") {
         return Ok(Settled::Superseded);
     }
-    Ok(found.filter(|it| it.value == *after).map_or(Settled::Superseded, |it| Settled::Written(Box::new(it))))
+    let is_own = |found: &Execution| {
+        let repeats = if is_on("own_write_counted_again") { found.repeats } else { after.repeats };
+        Execution { repeats, ..found.clone() } == *after
+    };
+    Ok(found.filter(|it| is_own(&it.value)).map_or(Settled::Superseded, |it| Settled::Written(Box::new(it))))
 }
 
 /// Writes to the log what failed for good: where retry is off, nothing else remains of it.

@@ -58,6 +58,31 @@ async fn a_write_whose_answer_was_lost_is_recognised() {
     assert_eq!(target.seen().len(), 1);
 }
 
+/// How often it came again is written every second, also between a write whose answer was lost and its repetition.
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_was_lost_is_recognised_although_its_event_came_again_meanwhile() {
+    let target = Target::new(|_| async {
+        tokio::time::sleep(SECOND * 97 / 100).await;
+        status(200, "done")
+    });
+    let world = World::new(&target, [orders()]).await;
+    world.queue.fail(Method::Write, When::After, 1);
+    let again = async {
+        world.pass(SECOND / 2).await;
+        world.accept(&event("evt-1")).await
+    };
+    let (event, headers) = (event("evt-1"), HeaderMap::new());
+    let (called, (id, _)) = tokio::join!(world.runtime.call(&event, &headers), again);
+    let Called::Answered(answered) = called.unwrap() else { panic!("it was taken") };
+    assert!(matches!(answered[0].outcome, CallOutcome::Completed { .. }), "{answered:?}");
+    assert_eq!(
+        world.stored(id).await.value.repeats.same,
+        1,
+        "it was written between, else this proves nothing"
+    );
+    assert_eq!((target.seen().len(), world.runtime.status()[0].totals.superseded), (1, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_end_that_cannot_be_written_is_abandoned_and_the_attempt_is_made_again_when_its_lease_has_lapsed()
 {
