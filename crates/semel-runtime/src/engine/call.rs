@@ -4,7 +4,8 @@
 //!    nothing is kept, and the sender comes again.
 //! 2. An event that comes again is judged by where its execution stands: completed and refused ones are replayed; one that
 //!    waits for its next attempt is not started early; one whose attempts are over is started again, because the sender's own
-//!    retry is what this mode is for.
+//!    retry is what this mode is for. It is judged again if that changed meanwhile: somebody may be at it, or may only have
+//!    noted that it came again.
 //! 3. A failed attempt leaves its execution to the function's policy, as always: with retry on, the runtime goes on trying
 //!    though the sender may have given up.
 //!
@@ -165,6 +166,9 @@ const fn later(error: Option<String>, after: Duration) -> CallOutcome {
     CallOutcome::Later { error, after }
 }
 
+/// How often it is judged where an event stands that comes again, while others change that.
+const TRIES_MAX: u32 = 3;
+
 /// Calls the functions that take this event, and waits for what comes of it.
 pub(crate) async fn call(
     engine: &Arc<Engine>,
@@ -263,47 +267,71 @@ async fn finish(engine: &Arc<Engine>, begun: Begun) -> Result<CallOutcome, Refus
         Entering::Started(settled) => Ok(told(settled.await)),
         Entering::Lost(cause) => Err(Refused::Unavailable { retry_after: RETRY_AFTER, cause }),
         Entering::Duplicate(existing) => {
-            let Existing { found, place, event } = *existing;
-            let (now, holder) = (engine.clock.now(), engine.chance.holder());
-            match again(now, &found.value, &begun.event, begun.fingerprint, &begun.function, holder) {
-                Again::Say(outcome) => Ok(outcome),
-                Again::Run(after) => run(engine, begun.function, found.fence, *after, place, event).await,
-            }
+            let Begun { function, event, fingerprint, .. } = begun;
+            judge(engine, function, &event, fingerprint, *existing).await
         }
     }
 }
 
-/// Writes that an execution is claimed again, and runs it.
+/// Says or does what is to be done about an event that has come before, by where it stands when that is written.
+async fn judge(
+    engine: &Arc<Engine>,
+    function: Arc<Function>,
+    bytes: &Arc<[u8]>,
+    print: Fingerprint,
+    existing: Existing,
+) -> Result<CallOutcome, Refused> {
+    let Existing { mut found, place, event } = existing;
+    let unavailable = |cause| Refused::Unavailable { retry_after: RETRY_AFTER, cause };
+    for _ in 0..TRIES_MAX {
+        let (now, holder) = (engine.clock.now(), engine.chance.holder());
+        let after = match again(now, &found.value, bytes, print, &function, holder) {
+            Again::Say(outcome) => return Ok(outcome),
+            Again::Run(after) => *after,
+        };
+        let began = engine.clock.monotonic();
+        let id = after.id();
+        let change = Change { expected: found.fence, after, causes: Vec::new() };
+        let (change, written) = write_unless_ended(engine, change).await.map_err(|_| Refused::Stopping)?;
+        let fence = match written {
+            Ok(Written::Won(fence)) => Some(fence),
+            Ok(Written::Lost) if is_on("sync_runs_what_it_lost") => Some(change.expected),
+            Ok(Written::Lost) => None,
+            Err(cause) => return Err(unavailable(cause)),
+        };
+        if let Some(fence) = fence {
+            let held = Fenced { fence, value: change.after };
+            return Ok(run(engine, function, held, place, event, began).await);
+        }
+        let read = engine.queue.get(&[id]).await.map_err(|error| unavailable(Arc::new(error)))?;
+        let Some(other) = read.into_iter().next().flatten() else { break };
+        found = other;
+    }
+    // It is gone, or is written all the time: the sender comes again, and is judged again.
+    Ok(later(None, RETRY_AFTER))
+}
+
+/// Runs what was claimed again.
 async fn run(
     engine: &Arc<Engine>,
     function: Arc<Function>,
-    expected: semel_core::fence::Fence,
-    after: Execution,
+    held: Fenced<Execution>,
     place: Place,
     event: Event,
-) -> Result<CallOutcome, Refused> {
-    let began = engine.clock.monotonic();
-    let change = Change { expected, after, causes: Vec::new() };
-    let (change, written) = write_unless_ended(engine, change).await.map_err(|_| Refused::Stopping)?;
-    let fence = match written {
-        Ok(Written::Won(fence)) => fence,
-        Ok(Written::Lost) if is_on("sync_runs_what_it_lost") => expected,
-        // Somebody else was faster, and is at it.
-        Ok(Written::Lost) => return Ok(CallOutcome::Running { after: RETRY_AFTER }),
-        Err(cause) => return Err(Refused::Unavailable { retry_after: RETRY_AFTER, cause }),
-    };
+    began: Duration,
+) -> CallOutcome {
     let (report, settled) = oneshot::channel();
     let attempt_of = Attempt {
         engine: Arc::clone(engine),
         function,
         place,
-        held: Fenced { fence, value: change.after },
+        held,
         event: Some(event),
         began,
         report: Some(report),
     };
     engine.attempts.give(Box::new(attempt_of));
-    Ok(told(settled.await))
+    told(settled.await)
 }
 
 fn told(settled: Result<Settled, oneshot::error::RecvError>) -> CallOutcome {

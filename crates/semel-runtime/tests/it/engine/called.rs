@@ -62,6 +62,26 @@ async fn without_retry_the_senders_own_retry_runs_the_function_again() {
     assert_eq!(target.seen().len(), 2);
 }
 
+/// Nobody is at it: what was written meanwhile is that it came again.
+#[tokio::test(start_paused = true)]
+async fn what_only_was_counted_meanwhile_is_judged_again_and_run() {
+    let target = better_later();
+    let world = World::new(&target, [Function { policy: RetryPolicy::default(), ..orders() }]).await;
+    let first = call(&world, &event("evt-1")).await;
+    assert!(matches!(first, CallOutcome::Failed { reason: Reason::Dropped, .. }), "{first:?}");
+    let (id, _) = world.accept(&event("evt-1")).await;
+    let before = world.stored(id).await.fence;
+    world.queue.delay(Method::Accept, SECOND * 2);
+    let counted = async {
+        world.pass(SECOND * 3 / 2).await;
+        assert!(world.stored(id).await.fence > before, "it was counted, else this proves nothing");
+    };
+    let again = event("evt-1");
+    let (second, ()) = tokio::join!(call(&world, &again), counted);
+    assert!(matches!(second, CallOutcome::Completed { is_replay: false, .. }), "{second:?}");
+    assert_eq!(target.seen().len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn with_retry_the_sender_is_told_when_and_finds_the_runtimes_own_result() {
     let target = better_later();
