@@ -69,6 +69,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::lost::)",
     },
     Sabotage {
+        name: "stop_is_tried_once",
+        breaks: "a function that wants no more events is paused, also if that cannot be written at first",
+        caught_by: "package(semel-runtime) & test(engine::control::)",
+    },
+    Sabotage {
         name: "lost_claim_forgotten",
         breaks: "a claim whose answer was lost is found by its holder",
         caught_by: "package(semel-runtime) & test(engine::lost::)",

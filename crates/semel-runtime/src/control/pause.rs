@@ -7,7 +7,8 @@
 //! 3. A function that is drained is paused, and what runs of it is waited for: on this node until it is settled, on others until
 //!    all of them know of the pause, or start nothing, and the queue then has nothing of it that is leased. What was begun
 //!    before is leased; so nothing is missed.
-//! 4. A function that says that it wants no more events is paused by the runtime itself.
+//! 4. A function that says that it wants no more events is paused by the runtime itself, which goes on trying where that
+//!    cannot be written.
 
 use super::{
     Auditing,
@@ -17,6 +18,7 @@ use crate::engine::{BELIEVED, Engine, Here, Runtime, Stage};
 use semel_core::{
     queue::{Filter, PAGE_MAX},
     record::Status,
+    sabotage::is_on,
     store::{StoreError, StoreErrorKind},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -26,6 +28,10 @@ const POLL: Duration = Duration::from_secs(2);
 const _: () = assert!(POLL.as_secs() * 2 < BELIEVED.as_secs(), "one read that fails changes nothing");
 /// How often it is looked whether other nodes have finished what they run.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long after the first try to pause a function that wants no more events the second comes.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+/// Longest time between two of them.
+const AGAIN_MAX: Duration = Duration::from_secs(30);
 const DOCUMENT: &str = "paused";
 /// Who pauses a function that wants no more events.
 const RUNTIME: &str = "$runtime";
@@ -115,10 +121,17 @@ async fn is_leased(engine: &Engine, function: &str) -> Result<bool, StoreError> 
     }
 }
 
-/// The function wants no more events.
+/// The function wants no more events. It is tried until it is written, unless that makes no sense, or the runtime stops.
 pub(crate) async fn pause_by_runtime(engine: &Engine, function: &str, why: &str) {
-    if let Err(error) = set(engine, function, RUNTIME, true, why).await {
+    let mut pause = AGAIN_MIN;
+    while let Err(error) = set(engine, function, RUNTIME, true, why).await {
         tracing::error!(%error, function, "a function that wants no more events could not be paused");
+        let is_over = !error.is_transient() || is_on("stop_is_tried_once");
+        if is_over || engine.stage() >= Stage::Interrupting {
+            return;
+        }
+        engine.clock.sleep(pause).await;
+        pause = (pause * 2).min(AGAIN_MAX);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{SECOND, World, event, orders};
 use crate::support::{
-    queue::Method,
+    queue::{Method, When},
     targets::{Target, status},
 };
 use semel_core::{
@@ -184,6 +184,22 @@ async fn a_function_that_is_gone_is_paused_by_the_runtime() {
     assert!(world.runtime.status()[0].is_paused);
     let entries = world.runtime.audit(Some("orders"), None, 10).await.unwrap().items;
     assert_eq!((&*entries[0].who, &*entries[0].what), ("$runtime", "pause"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_is_gone_is_paused_although_the_queue_cannot_tell_at_first() {
+    let (target, code) = told();
+    code.store(410, Ordering::Relaxed);
+    let answers = semel_runtime::deliver::Preset::StandardWebhooks;
+    let world = World::new(&target, [semel_runtime::Function { answers, ..orders() }]).await;
+    world.queue.fail(Method::Get, When::Before, 2);
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND / 2).await;
+    assert_eq!((world.status(id).await, world.runtime.status()[0].is_paused), (Status::Failed, false));
+    world.pass(SECOND * 10).await;
+    assert!(world.runtime.status()[0].is_paused);
+    let entries = world.runtime.audit(Some("orders"), None, 10).await.unwrap().items;
+    assert_eq!(entries.len(), 1, "{entries:?}");
 }
 
 #[tokio::test(start_paused = true)]
