@@ -69,9 +69,10 @@ pub enum Body {
     NotKept {
         /// Why not.
         cause: NotKept,
-        /// How large the result was, encoded; 0 if it could not be encoded.
+        /// How large the result was, encoded; 0 if it could not be encoded. If it is too large and has no digest, nobody read
+        /// it to its end: it was larger than this.
         size: u64,
-        /// SHA-256 of the encoded result; zeros if it could not be encoded.
+        /// SHA-256 of the encoded result; zeros if nobody had the whole of it, or it could not be encoded.
         digest: [u8; 32],
     },
 }

@@ -3,7 +3,8 @@
 //! 1. An answer means what the function's preset says: see [`crate::deliver::verdict`]. A function of this process says
 //!    it itself.
 //! 2. A successful answer's body is the result, kept for [`RESULT_RETENTION`] if it is at most [`RESULT_BYTES_MAX`] long;
-//!    else only its size and hash are.
+//!    else only its size and hash are. Of one that was not read to its end, it is known how much was read, and no hash.
+//!    A result is stored as it is: compressed it would be unpacked wherever executions are listed, many at once.
 //! 3. An answer that was lost is a failure, unless the function wants it [reported](OnLost::Report): then nobody can tell what
 //!    became of the event. So it is if whoever waited for an answer is gone, or has to go.
 //! 4. What this machine had nothing left to send with was no attempt: it is handed back, and due again after
@@ -126,7 +127,7 @@ pub(crate) fn answered_status(error: &str) -> Option<StatusCode> {
 }
 
 fn body(now: Timestamp, status: Status) -> Body {
-    if status.is_truncated { not_kept(&status.body) } else { kept(now, status.body.into()) }
+    if status.is_truncated { cut(&status.body) } else { kept(now, status.body.into()) }
 }
 
 fn kept(now: Timestamp, bytes: Vec<u8>) -> Body {
@@ -139,6 +140,11 @@ fn kept(now: Timestamp, bytes: Vec<u8>) -> Body {
 
 fn not_kept(bytes: &[u8]) -> Body {
     Body::NotKept { cause: NotKept::TooLarge, size: bytes.len() as u64, digest: sha256(bytes) }
+}
+
+/// Of an answer that was longer than is read: nobody had the whole of it.
+fn cut(read: &[u8]) -> Body {
+    Body::NotKept { cause: NotKept::TooLarge, size: read.len() as u64, digest: [0; 32] }
 }
 
 fn health_of(heard: &Heard) -> Health {
@@ -240,8 +246,11 @@ mod tests {
 
     #[test]
     fn a_body_that_was_not_read_to_its_end_is_no_result() {
-        let cut = Status { is_truncated: true, ..Status::of(StatusCode::OK) };
+        let read = Status { body: "the beginning".into(), ..Status::of(StatusCode::OK) };
+        let cut = Status { is_truncated: true, ..read };
         let ended = of_heard(Heard::Answer(Answer::Status(cut)), Preset::Default, OnLost::Retry, NOW);
-        assert!(matches!(ended.input, Input::Complete(Body::NotKept { .. })));
+        // So much was read, and of what was not nobody has a digest.
+        let expected = Body::NotKept { cause: NotKept::TooLarge, size: 13, digest: [0; 32] };
+        assert_eq!(ended.input, Input::Complete(expected));
     }
 }
