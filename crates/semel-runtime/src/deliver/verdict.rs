@@ -199,4 +199,6 @@ impl Preset {
 }
 
 #[cfg(test)]
+mod published;
+#[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The table of semantics §4, cell by cell.
+//! Our own table, cell by cell; what it was made from is in `published`.
 
 use super::*;
 use crate::deliver::Cause;
@@ -7,11 +7,11 @@ use http::HeaderValue;
 
 const NOW: Timestamp = Timestamp::EPOCH;
 
-fn answered(code: u16) -> Status {
+pub(super) fn answered(code: u16) -> Status {
     Status::of(StatusCode::from_u16(code).unwrap())
 }
 
-fn class(answer: Answer, preset: Preset) -> &'static str {
+pub(super) fn class(answer: Answer, preset: Preset) -> &'static str {
     match verdict(answer, preset, NOW) {
         Verdict::Done(_) => "done",
         Verdict::Retry { .. } => "retry",
