@@ -504,6 +504,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(sim::few_seeds)",
     },
     Sabotage {
+        name: "sync_lost_is_running",
+        breaks: "what somebody only counted meanwhile is not told to be running",
+        caught_by: "package(semel-runtime) & test(engine::called::)",
+    },
+    Sabotage {
         name: "sync_runs_what_it_lost",
         breaks: "a sender's own retry starts nothing that somebody else has",
         caught_by: "package(semel-runtime) & test(sim::few_seeds)",

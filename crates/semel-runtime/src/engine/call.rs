@@ -303,6 +303,9 @@ async fn judge(
             let held = Fenced { fence, value: change.after };
             return Ok(run(engine, function, held, place, event, began).await);
         }
+        if is_on("sync_lost_is_running") {
+            return Ok(CallOutcome::Running { after: RETRY_AFTER });
+        }
         let read = engine.queue.get(&[id]).await.map_err(|error| unavailable(Arc::new(error)))?;
         let Some(other) = read.into_iter().next().flatten() else { break };
         found = other;

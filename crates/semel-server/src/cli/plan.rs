@@ -12,7 +12,7 @@ use crate::{
     exit::Failure,
 };
 use clap::Args;
-use semel_core::retry::{Backoff, Planned, RetryPolicy};
+use semel_core::retry::{Backoff, Planned, RetryPolicy, START_MARGIN};
 use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
@@ -143,9 +143,10 @@ fn rest(policy: &RetryPolicy, all: &[Planned]) -> String {
     }
 }
 
-/// How many attempts there are at least.
+/// How many attempts there are at least: those that nothing is cut short for.
 fn fewest(policy: &RetryPolicy, all: &[Planned]) -> usize {
-    all.iter().take_while(|it| it.latest < policy.window()).count()
+    let cut_short = policy.window().saturating_sub(START_MARGIN);
+    all.iter().take_while(|it| it.latest < cut_short).count()
 }
 
 fn end(function: &FunctionSettings) -> String {
