@@ -14,6 +14,7 @@
 mod audit;
 mod bulk;
 mod document;
+pub(crate) mod fuzz;
 mod jobs;
 mod operate;
 mod past;

@@ -172,7 +172,10 @@ path = "/c/{name}"
 #[test]
 fn whether_a_key_is_of_its_host_is_said_or_not() {
     let wrong = check("[[route]]\npath = \"/a\"\nper_host = \"yes\"\n");
-    assert!(wrong.contains("semel.toml:3:12: `route.per_host` is `yes`: wanted `true` or `false`"), "{wrong}");
+    assert!(
+        wrong.contains("semel.toml:3:12: `route.per_host` is `yes`: wanted `true` or `false`"),
+        "{wrong}"
+    );
 }
 
 #[test]
