@@ -6,8 +6,10 @@
 //! Not for users.
 
 use crate::{
+    control::fuzz::{jobs, paused},
     deliver::{
         RETRY_AFTER_MAX,
+        fuzz::{answer, proxies},
         guard::{Allowed, Host, Kind, Policy, Target, check_url, kind_of},
         retry_after,
     },
@@ -21,8 +23,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub type Entry = fn(&[u8]);
 
 /// Every entry, by its name; the corpus is kept under the same name.
-pub const ALL: [(&str, Entry); 4] =
-    [("url", url), ("allowed", allowed), ("retry_later", retry_later), ("cursor", cursor)];
+pub const ALL: [(&str, Entry); 8] = [
+    ("url", url),
+    ("allowed", allowed),
+    ("retry_later", retry_later),
+    ("cursor", cursor),
+    ("answer", answer),
+    ("proxies", proxies),
+    ("jobs", jobs),
+    ("paused", paused),
+];
 
 fn url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

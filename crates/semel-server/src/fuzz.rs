@@ -6,11 +6,12 @@
 //! Not for users.
 
 use crate::{
-    api::fuzz::{cursor, query},
+    api::fuzz::{cursor, forwarded, functions, query},
     config::{self, posted},
     exit::Code,
     listen::fuzz::http1,
     proxy::pattern::{Pattern, canonical},
+    serve::crashes,
     store_url::StoreUrl,
 };
 use semel_runtime::deliver::guard::Policy;
@@ -21,7 +22,7 @@ use std::path::Path;
 pub type Entry = fn(&[u8]);
 
 /// Every entry, by its name; the corpus is kept under the same name.
-pub const ALL: [(&str, Entry); 7] = [
+pub const ALL: [(&str, Entry); 10] = [
     ("http1", http1),
     ("config", config),
     ("function", function),
@@ -29,6 +30,9 @@ pub const ALL: [(&str, Entry); 7] = [
     ("cursor", cursor),
     ("path", path),
     ("store", store),
+    ("forwarded", forwarded),
+    ("functions", functions),
+    ("crashes", crashes),
 ];
 
 /// A file: what is wrong with it has a place in it.

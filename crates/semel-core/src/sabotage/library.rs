@@ -524,6 +524,11 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-server::it) & test(/^answers::an_answer_that_can_be_read/)",
     },
     Sabotage {
+        name: "proxy_passes_underscores",
+        breaks: "what only the proxy may say is not said with an underscore either",
+        caught_by: "binary_id(semel-server::it) & test(/^pass::what_belongs_to_a_connection/)",
+    },
+    Sabotage {
         name: "proxy_releases_lost_request",
         breaks: "what the upstream may have got is not sent again while its lease stands",
         caught_by: "binary_id(semel-server::it) & test(/^lost::a_request_that_takes_too_long/)",

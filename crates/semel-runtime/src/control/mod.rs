@@ -16,6 +16,7 @@ mod bulk;
 mod calm;
 mod canary;
 mod document;
+pub(crate) mod fuzz;
 mod jobs;
 mod oldest;
 mod operate;

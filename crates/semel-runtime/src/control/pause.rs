@@ -164,6 +164,11 @@ async fn set(
     Ok(was_paused != is_paused)
 }
 
+/// What is written of a document that says this, as it is read; nothing if it says nothing.
+pub(super) fn rewritten(content: &[u8]) -> Option<Vec<u8>> {
+    names(Some(content)).ok().map(|names| serde_json::to_vec(&names).expect("names are JSON"))
+}
+
 fn names(content: Option<&[u8]>) -> Result<BTreeSet<String>, serde_json::Error> {
     content.map_or_else(|| Ok(BTreeSet::new()), serde_json::from_slice)
 }

@@ -13,6 +13,7 @@ mod answer;
 mod client;
 mod connect;
 mod departure;
+pub(crate) mod fuzz;
 pub mod guard;
 mod lines;
 mod proxies;

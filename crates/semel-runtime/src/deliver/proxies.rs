@@ -42,22 +42,25 @@ pub struct UnusableProxy(String);
 impl Proxies {
     /// As the environment says, in the way of curl: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
     pub fn from_environment() -> Result<Self, UnusableProxy> {
-        Self::checked(Matcher::from_env())
+        let except = ["NO_PROXY", "no_proxy"].into_iter().find_map(|it| std::env::var(it).ok());
+        Self::checked(Matcher::from_env(), &except.unwrap_or_default())
     }
 
     /// This one, for everything but these hosts and networks, which are separated by commas.
     pub fn all(url: &str, except: &str) -> Result<Self, UnusableProxy> {
-        Self::checked(Matcher::builder().all(url.to_owned()).no(except.to_owned()).build())
+        Self::checked(Matcher::builder().all(url.to_owned()).no(except.to_owned()).build(), except)
     }
 
-    fn checked(matcher: Matcher) -> Result<Self, UnusableProxy> {
+    fn checked(matcher: Matcher, except: &str) -> Result<Self, UnusableProxy> {
         for anybody in ["http://example.com/", "https://example.com/"] {
             let found = matcher.intercept(&Uri::from_static(anybody));
             if let Some(found) = found.filter(|it| it.uri().scheme() != Some(&Scheme::HTTP)) {
                 return Err(UnusableProxy(found.uri().to_string()));
             }
         }
-        Ok(Self(Some(Arc::new(matcher))))
+        // To the matcher that is every name, and no address.
+        let is_for_nobody = except.split(',').any(|it| it.trim() == "*");
+        Ok(Self((!is_for_nobody).then(|| Arc::new(matcher))))
     }
 
     /// The one on the way to a target.
@@ -193,6 +196,10 @@ mod tests {
         let is_used = |target| proxies.to(&Uri::from_static(target)).is_some();
         assert!(is_used("http://orders.example.com/") && is_used("https://orders.example.com/"));
         assert!(!is_used("http://a.internal.example.com/") && !is_used("https://10.1.2.3/"));
+        let nobodys = Proxies::all("http://proxy:3128", "internal.example.com, *").unwrap();
+        for target in ["http://orders.example.com/", "https://10.1.2.3/", "http://[2001:db8::1]/"] {
+            assert!(nobodys.to(&Uri::from_static(target)).is_none(), "{target}");
+        }
         let none = Proxies::default();
         assert!(none.to(&Uri::from_static("http://orders.example.com/")).is_none());
     }

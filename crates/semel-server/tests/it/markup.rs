@@ -5,6 +5,7 @@ use super::support::{Asked, Client, Got, Proxy, Upstream, answer, exchange, soon
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 /// What stands in every payload.
@@ -107,7 +108,10 @@ impl Browser<'_> {
 
 /// In a query or a path, every byte of it.
 fn encoded(text: &str) -> String {
-    text.bytes().map(|it| format!("%{it:02X}")).collect()
+    text.bytes().fold(String::new(), |mut all, it| {
+        write!(all, "%{it:02X}").unwrap();
+        all
+    })
 }
 
 /// An event whose field is this.
