@@ -583,4 +583,14 @@ pub(super) const ALL: &[Sabotage] = &[
         breaks: "the rate rises anew after a canary",
         caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
+    Sabotage {
+        name: "left_out_and_lost",
+        breaks: "what comes for a function that is left out is kept",
+        caught_by: "package(semel-server) & test(/left_out/)",
+    },
+    Sabotage {
+        name: "book_reads_out_of_turn",
+        breaks: "a function that is added while a node looks what others added stays",
+        caught_by: "package(semel-server) & test(book::)",
+    },
 ];

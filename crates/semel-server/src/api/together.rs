@@ -5,6 +5,8 @@
 //!    letters would go round for ever.
 //! 3. Who sends its dead letters to one that is left out is left out, too: they would have nowhere to go.
 //! 4. Nobody else is.
+//! 5. What comes for one that is left out is kept all the same, where the rest of it can be read: it waits for a node where the
+//!    function fits, and nothing is called from here. So nobody is told that no function takes an event, where one does.
 
 use crate::{
     config::{FunctionSettings, is_loop, posted},
@@ -36,6 +38,25 @@ pub(super) fn together(
     added: &Added,
     guard: &Policy,
 ) -> Result<Together, Failure> {
+    let mut all = fitting(file, added, guard)?;
+    let left_out = all.left_out.keys().filter_map(|name| held(name, added.get(name)?, guard));
+    all.functions.extend(left_out.filter(|_| !is_on("left_out_and_lost")));
+    Ok(all)
+}
+
+/// One that is left out, as far as it takes its events and keeps them.
+fn held(name: &str, written: &Map<String, Value>, guard: &Policy) -> Option<Function> {
+    let mut written = written.clone();
+    // Nobody calls it, signs for it, or forwards what it never was given.
+    for key in ["secret", "secrets", "dead_letter"] {
+        written.remove(key);
+    }
+    written.insert("url".to_owned(), "https://example.com/".into());
+    let (_, function) = one(name, &written, &[name.to_owned()], guard).ok()?;
+    Some(Function { is_held: true, ..function })
+}
+
+fn fitting(file: &[FunctionSettings], added: &Added, guard: &Policy) -> Result<Together, Failure> {
     let functions_of_file = functions(file)?;
     let is_files = |name: &String| file.iter().any(|it| it.name == *name);
     let mut left_out = BTreeMap::new();
@@ -105,8 +126,17 @@ mod tests {
         let all = together(&[], added, &guard).unwrap();
         let names: Vec<_> = all.settings.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, stay);
-        let running: Vec<_> = all.functions.iter().map(|it| it.name.to_string()).collect();
-        assert_eq!(running, stay);
+        let names = |is_held| {
+            let some = all.functions.iter().filter(move |it| it.is_held == is_held);
+            some.map(|it| it.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(false), names(true)),
+            (
+                stay.iter().map(|it| (*it).to_owned()).collect(),
+                left_out.iter().map(|it| (*it).to_owned()).collect()
+            )
+        );
         assert_eq!(all.left_out.keys().map(String::as_str).collect::<Vec<_>>(), left_out);
         all
     }
@@ -123,6 +153,16 @@ mod tests {
         let mut all = added(&[("first", "second"), ("second", "third"), ("other", "")]);
         all.insert("third".to_owned(), map(r#"{"url": "http://10.1.2.3/"}"#));
         check(&all, &["other"], &["first", "second", "third"]);
+    }
+
+    /// A later version of this program may have written it.
+    #[test]
+    fn what_cannot_be_read_at_all_is_not_held() {
+        let mut all = added(&[("other", "")]);
+        all.insert("new".to_owned(), map(r#"{"url": "http://127.0.0.1:1/", "colour": "blue"}"#));
+        let guard = Policy { allow: Vec::new(), loopback: true };
+        let all = together(&[], &all, &guard).unwrap();
+        assert_eq!((all.functions.len(), all.left_out.len()), (1, 1));
     }
 
     #[test]
