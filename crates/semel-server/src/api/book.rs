@@ -323,7 +323,10 @@ mod tests {
         queue::{Accepted, Change, Counts, Cursor, Demand, Fenced, Filter, Page, Queue, Written},
         time::{Clock, Timestamp},
     };
-    use semel_runtime::queue::memory::MemoryQueue;
+    use semel_runtime::{
+        deliver::{Client, Settings},
+        queue::memory::MemoryQueue,
+    };
 
     #[test]
     fn which_settings_of_a_function_were_changed_is_told_by_name() {
@@ -400,7 +403,7 @@ mod tests {
         let inner = MemoryQueue::new(Arc::new(semel::SystemClock::new()));
         let queue =
             Arc::new(Late { inner, is_next: AtomicBool::new(false), gate: tokio::sync::Notify::new() });
-        let client = Arc::new(semel_runtime::deliver::Client::new(Default::default()));
+        let client = Arc::new(Client::new(Settings::default()));
         let runtime = Runtime::builder(queue.clone(), client).start().await.unwrap();
         let book = Book::open(runtime, &[], &Policy::public()).await.unwrap();
         let (looking, putting) = (Arc::clone(&book), Arc::clone(&book));
@@ -425,7 +428,7 @@ mod tests {
     async fn a_document_that_cannot_be_read_ends_the_start_and_is_not_written_over() {
         let clock = Arc::new(semel::SystemClock::new());
         let queue = Arc::new(MemoryQueue::new(clock));
-        let client = Arc::new(semel_runtime::deliver::Client::new(Default::default()));
+        let client = Arc::new(Client::new(Settings::default()));
         let runtime = Runtime::builder(queue, client).start().await.unwrap();
         let book = Book::open(runtime.clone(), &[], &Policy::public()).await.unwrap();
         let entry = Auditing { who: "ada", what: "break", subject: "functions", detail: "" };
