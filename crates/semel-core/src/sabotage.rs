@@ -6,6 +6,7 @@
 //!    that a test fails.
 //! 4. A bug that is found on a server is named after it, as in `nats_…`: so the test command knows what to start.
 
+mod control;
 mod library;
 mod runtime;
 
@@ -21,7 +22,7 @@ pub struct Sabotage {
 
 /// Every seeded bug there is.
 pub fn all() -> impl Iterator<Item = &'static Sabotage> {
-    library::ALL.iter().chain(runtime::ALL)
+    library::ALL.iter().chain(runtime::ALL).chain(control::ALL)
 }
 
 /// Whether the bug of this name is switched on.

@@ -309,11 +309,6 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "binary_id(semel-events::it) & test(/^sns_signature::/)",
     },
     Sabotage {
-        name: "events_composite_flattened",
-        breaks: "no two lists of values that name an event are one",
-        caught_by: "binary_id(semel-events::it) & test(/^expression::/)",
-    },
-    Sabotage {
         name: "events_bomb_unpacked",
         breaks: "a bomb is not unpacked",
         caught_by: "binary_id(semel-events::it) & test(/^encoding::/)",
@@ -606,36 +601,6 @@ pub(super) const ALL: &[Sabotage] = &[
     Sabotage {
         name: "errors_stopped_when_they_wait",
         breaks: "what is tried again at once after an error that somebody stops is stopped, too",
-        caught_by: "package(semel-runtime) & test(engine::jobs::)",
-    },
-    Sabotage {
-        name: "left_out_and_still_needed",
-        breaks: "a function that needs one that is left out is left out, too, and the server starts",
-        caught_by: "package(semel-server) & test(/left_out/)",
-    },
-    Sabotage {
-        name: "absent_functions_miss_events",
-        breaks: "an event that a function which is left out would take is not told to be kept",
-        caught_by: "package(semel-server) & test(/left_out/)",
-    },
-    Sabotage {
-        name: "postgres_functions_added_unseen",
-        breaks: "whether a function may be added is decided on what is written",
-        caught_by: "package(semel-server) & test(/a_function_is_added_to_what_other_nodes_have_written/)",
-    },
-    Sabotage {
-        name: "redriven_latest_first",
-        breaks: "what is redriven keeps its order",
-        caught_by: "package(semel-runtime) & test(engine::jobs::)",
-    },
-    Sabotage {
-        name: "canary_may_fail_first",
-        breaks: "a canary that took effect at its second attempt has failed",
-        caught_by: "package(semel-runtime) & test(engine::jobs::)",
-    },
-    Sabotage {
-        name: "rate_risen_after_its_canary",
-        breaks: "the rate rises anew after a canary",
         caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
 ];

@@ -12,7 +12,8 @@
 //!    that of the latest event.
 //! 6. To stop what fails with one error is to go on [until that holds](super::calm).
 //! 7. Its beginning and its end are in the audit log, and so is each execution that it changed, with the number of the job.
-//!    A dry run changes nothing, and is in no log. Whatever an operation changes is judged by itself: what makes no sense where an execution stands is skipped and counted.
+//!    A dry run changes nothing, and is in no log. Whatever an operation changes is judged by itself: what makes no sense where
+//!    an execution stands is skipped and counted.
 //!
 //! How far it is, and whether somebody wants it to end, is [written](super::jobs) where all nodes find it. A job dies with its
 //! node: what it has done stays done, and it can be started again.

@@ -175,7 +175,7 @@ impl Table {
             let terms = Terms {
                 concurrency: function.concurrency.get(),
                 rate: function.rate,
-                is_paused: self.paused.contains(name) && !is_on("reload_resumes"),
+                is_paused: (self.paused.contains(name) && !is_on("reload_resumes")) || function.is_held,
             };
             let entry = self.entries.entry(Arc::clone(name)).or_insert_with(|| Entry {
                 function: Arc::clone(&function),
@@ -219,7 +219,7 @@ impl Table {
     /// These functions start nothing, and all others may.
     pub(crate) fn set_paused(&mut self, monotonic: Duration, paused: BTreeSet<Arc<str>>) {
         for (name, entry) in &mut self.entries {
-            entry.terms.is_paused = paused.contains(name);
+            entry.terms.is_paused = paused.contains(name) || entry.function.is_held;
             entry.tell_waiting(monotonic);
         }
         self.paused = paused;

@@ -46,6 +46,9 @@ pub struct Function {
     pub protocol: Protocol,
     /// What requests to it are signed with, by Standard Webhooks.
     pub signing: Option<StandardWebhooks>,
+    /// Whether this node starts nothing of it, as if it were paused here alone: what comes for it is kept, and waits for another
+    /// node, or for this one to be told otherwise.
+    pub is_held: bool,
 }
 
 impl Function {
@@ -67,6 +70,7 @@ impl Function {
             content: Content::default(),
             protocol: Protocol::default(),
             signing: None,
+            is_held: false,
         }
     }
 }

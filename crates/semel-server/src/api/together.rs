@@ -5,6 +5,8 @@
 //!    letters would go round for ever.
 //! 3. Who sends its dead letters to one that is left out is left out, too: they would have nowhere to go.
 //! 4. Nobody else is.
+//! 5. What comes for one that is left out is kept all the same, where the rest of it can be read: it waits for a node where the
+//!    function fits, and nothing is called from here. So nobody is told that no function takes an event, where one does.
 
 use crate::{
     config::{FunctionSettings, is_loop, posted, posted_filter},
@@ -29,7 +31,7 @@ pub(super) struct Together {
     pub(super) functions: Vec<Function>,
     /// What is wrong with those that are left out.
     pub(super) left_out: BTreeMap<String, Vec<String>>,
-    /// The same, and what they would take.
+    /// Those of them of which so little can be read that nothing can be kept for them.
     pub(super) absent: Vec<Absent>,
 }
 
@@ -39,6 +41,29 @@ pub(super) fn together(
     added: &Added,
     guard: &Policy,
 ) -> Result<Together, Failure> {
+    let mut all = fitting(file, added, guard)?;
+    for name in all.left_out.keys() {
+        match held(name, &added[name], guard).filter(|_| !is_on("left_out_and_lost")) {
+            Some(held) => all.functions.push(held),
+            None => all.absent.push(Absent { name: name.clone(), filter: posted_filter(&added[name]) }),
+        }
+    }
+    Ok(all)
+}
+
+/// One that is left out, as far as it takes its events and keeps them.
+fn held(name: &str, written: &Map<String, Value>, guard: &Policy) -> Option<Function> {
+    let mut written = written.clone();
+    // Nobody calls it, signs for it, or forwards what it never was given.
+    for key in ["secret", "secrets", "dead_letter"] {
+        written.remove(key);
+    }
+    written.insert("url".to_owned(), "https://example.com/".into());
+    let (_, function) = one(name, &written, &[name.to_owned()], guard).ok()?;
+    Some(Function { is_held: true, ..function })
+}
+
+fn fitting(file: &[FunctionSettings], added: &Added, guard: &Policy) -> Result<Together, Failure> {
     let functions_of_file = functions(file)?;
     let is_files = |name: &String| file.iter().any(|it| it.name == *name);
     let mut left_out = BTreeMap::new();
@@ -71,8 +96,6 @@ pub(super) fn together(
         let is_whole =
             all.settings.len() == names.len() && names.iter().all(|it| !all.left_out.contains_key(it));
         if is_whole || is_on("left_out_and_still_needed") {
-            let absent = |name: &String| Absent { name: name.clone(), filter: posted_filter(&added[name]) };
-            all.absent = all.left_out.keys().map(absent).collect();
             return Ok(all);
         }
         left_out = all.left_out;
@@ -115,8 +138,17 @@ mod tests {
         let all = together(&[], added, &guard).unwrap();
         let names: Vec<_> = all.settings.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, stay);
-        let running: Vec<_> = all.functions.iter().map(|it| it.name.to_string()).collect();
-        assert_eq!(running, stay);
+        let names = |is_held| {
+            let some = all.functions.iter().filter(move |it| it.is_held == is_held);
+            some.map(|it| it.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(false), names(true)),
+            (
+                stay.iter().map(|it| (*it).to_owned()).collect(),
+                left_out.iter().map(|it| (*it).to_owned()).collect()
+            )
+        );
         assert_eq!(all.left_out.keys().map(String::as_str).collect::<Vec<_>>(), left_out);
         all
     }
@@ -133,6 +165,16 @@ mod tests {
         let mut all = added(&[("first", "second"), ("second", "third"), ("other", "")]);
         all.insert("third".to_owned(), map(r#"{"url": "http://10.1.2.3/"}"#));
         check(&all, &["other"], &["first", "second", "third"]);
+    }
+
+    /// A later version of this program may have written it.
+    #[test]
+    fn what_cannot_be_read_at_all_is_not_held() {
+        let mut all = added(&[("other", "")]);
+        all.insert("new".to_owned(), map(r#"{"url": "http://127.0.0.1:1/", "colour": "blue"}"#));
+        let guard = Policy { allow: Vec::new(), loopback: true };
+        let all = together(&[], &all, &guard).unwrap();
+        assert_eq!((all.functions.len(), all.left_out.len()), (1, 1));
     }
 
     #[test]

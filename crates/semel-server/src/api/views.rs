@@ -123,7 +123,8 @@ shapes! {
         is_paused: bool,
         /// Whether it was removed, and something of it still runs.
         is_removed: bool,
-        /// What is wrong with it, if it was added over the API and this node leaves it out: it takes no events here.
+        /// What is wrong with it, if it was added over the API and this node leaves it out: its events are kept, and it is
+        /// not called from here.
         left_out: Option<String>,
         /// What its target is thought to be, on this node: `closed` if it is alive, else `open` or `probing`.
         breaker: String,

@@ -1,6 +1,6 @@
-//! Functions that this node leaves out, although somebody added them.
+//! Functions that somebody added, and of which this node can read too little to keep anything for them.
 //!
-//! 1. Who takes an event that such a function would take, too, must not be told that it is kept: its sender is told to come
+//! 1. Whoever sends an event that such a function would take must not be told that it is kept: the sender is told to come
 //!    again, and nothing is kept of it. Another node may have the function, or this one once it is mended.
 //! 2. Of a function whose filter cannot be read either, nobody can say what it does not take.
 //! 3. A source that reaches some functions only does not ask for others.
@@ -12,7 +12,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// The functions that are left out; shared by whoever leaves them out and whoever takes events in.
+/// The functions that are not here; shared by whoever leaves them out and whoever takes events in.
 #[derive(Clone, Default)]
 pub(crate) struct Absentees(Arc<Shared>);
 
@@ -23,7 +23,7 @@ struct Shared {
     all: RwLock<Vec<Absent>>,
 }
 
-/// A function that is left out.
+/// A function that is not here.
 #[derive(Clone, Debug)]
 pub(crate) struct Absent {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Absent {
 }
 
 impl Absentees {
-    /// From now on these are left out.
+    /// From now on these are not here.
     pub(crate) fn replace(&self, all: Vec<Absent>) {
         let is_any = !all.is_empty();
         *self.0.all.write().unwrap_or_else(PoisonError::into_inner) = all;
@@ -40,7 +40,7 @@ impl Absentees {
     }
 
     /// Whether one of them would take one of these events.
-    pub(super) fn would_take(&self, events: &[Event], only: Option<&[Arc<str>]>) -> bool {
+    pub(crate) fn would_take(&self, events: &[Event], only: Option<&[Arc<str>]>) -> bool {
         if !self.0.is_any.load(Ordering::Acquire) || is_on("absent_functions_miss_events") {
             return false;
         }

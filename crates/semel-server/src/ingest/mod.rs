@@ -9,7 +9,7 @@
 //! 4. A batch is answered item by item. If one item was refused, the answer is a problem: whoever sends the batch again
 //!    sends duplicates, which harm nobody.
 //! 5. Where there is no room or no store, the answer is `503` with `Retry-After`, and nothing is kept.
-//! 6. Who would be taken by a function that this node leaves out is told to come again, and nothing is kept.
+//! 6. What a function would take that is not here is refused for now, and nothing is kept.
 //! 7. A source in mode `sync` is answered with what the function said.
 //!
 //! It does not deliver anything, and knows no format by itself: see `semel_events`.

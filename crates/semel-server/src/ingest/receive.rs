@@ -43,7 +43,7 @@ use tracing::warn;
 
 /// How long a request waits for memory.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
-/// When who is to be taken by a function that is left out is to come again: by then it may have been put anew.
+/// When an event is to come again that a function would take which is not here: by then it may have been put anew.
 const ABSENT_WAIT: Duration = Duration::from_secs(30);
 
 /// Takes events in.

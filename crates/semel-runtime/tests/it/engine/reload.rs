@@ -122,3 +122,16 @@ async fn a_reload_under_load_loses_nothing_and_runs_nothing_twice() {
     assert!(calls.len() == ids.len() && calls.values().all(|it| *it == 1), "{} keys, {calls:?}", ids.len());
     assert!(world.queue_is_balanced().await);
 }
+
+/// This node cannot sign for it, say, and another one can.
+#[tokio::test(start_paused = true)]
+async fn what_comes_for_a_function_that_is_held_waits_for_another_node() {
+    let target = Target::new(|_| std::future::ready(status(200, "")));
+    let world = World::new(&target, [Function { is_held: true, ..orders() }]).await;
+    let (id, _) = world.accept(&event("evt-1")).await;
+    world.pass(SECOND * 60).await;
+    assert_eq!((world.status(id).await, target.seen().len()), (Status::Pending, 0));
+    let _other = world.node(&target, [orders()]).await;
+    world.pass(SECOND * 10).await;
+    assert_eq!((world.status(id).await, target.seen().len()), (Status::Completed, 1));
+}
