@@ -43,4 +43,14 @@ pub(super) const ALL: &[Sabotage] = &[
         breaks: "an event of a function that this node cannot read is not told to be kept",
         caught_by: "package(semel-server) & test(/cannot_be_read_here/)",
     },
+    Sabotage {
+        name: "errors_stopped_once",
+        breaks: "what is in progress while errors are stopped is stopped when it fails",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
+    },
+    Sabotage {
+        name: "errors_stopped_when_they_wait",
+        breaks: "what is tried again at once after an error that somebody stops is stopped, too",
+        caught_by: "package(semel-runtime) & test(engine::jobs::)",
+    },
 ];

@@ -589,18 +589,8 @@ pub(super) const ALL: &[Sabotage] = &[
         caught_by: "package(semel-runtime) & test(engine::reload::)",
     },
     Sabotage {
-        name: "errors_stopped_once",
-        breaks: "what is in progress while errors are stopped is stopped when it fails",
-        caught_by: "package(semel-runtime) & test(engine::jobs::)",
-    },
-    Sabotage {
         name: "chance_without_seed",
         breaks: "a simulation is the same every time",
         caught_by: "package(semel-runtime) & test(sim::the_same_seed_gives_the_same_trace)",
-    },
-    Sabotage {
-        name: "errors_stopped_when_they_wait",
-        breaks: "what is tried again at once after an error that somebody stops is stopped, too",
-        caught_by: "package(semel-runtime) & test(engine::jobs::)",
     },
 ];

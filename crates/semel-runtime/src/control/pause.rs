@@ -155,13 +155,18 @@ async fn set(
     let _in_turn = engine.pausing.lock().await;
     let was_paused = engine.table().paused().contains(function);
     let asked = engine.here();
-    let edition = document::change(engine, DOCUMENT, &auditing, |before| {
-        let mut names: BTreeSet<String> = names(before).unwrap_or_default();
-        let is_changed = if is_paused { names.insert(function.to_owned()) } else { names.remove(function) };
-        is_changed.then(|| serde_json::to_vec(&names).expect("names are JSON"))
-    });
+    let edition =
+        document::change(engine, DOCUMENT, &auditing, |before| changed(before, function, is_paused));
     apply(engine, asked, &edition.await?)?;
     Ok(was_paused != is_paused)
+}
+
+/// What is to be written, if anything. What cannot be read is not written over, which would resume whatever is paused: whoever
+/// reads it next tells of it.
+fn changed(before: Option<&[u8]>, function: &str, is_paused: bool) -> Option<Vec<u8>> {
+    let mut names = names(before).ok()?;
+    let is_changed = if is_paused { names.insert(function.to_owned()) } else { names.remove(function) };
+    is_changed.then(|| serde_json::to_vec(&names).expect("names are JSON"))
 }
 
 /// What is written of a document that says this, as it is read; nothing if it says nothing.
@@ -202,5 +207,25 @@ pub(crate) async fn follow(engine: Arc<Engine>) {
         if let Err(error) = load(&engine).await {
             tracing::warn!(%error, "which functions are paused could not be read");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_paused_is_written_if_it_changes_and_never_over_what_cannot_be_read() {
+        let check = |before: Option<&str>, is_paused, after: Option<&str>| {
+            let written = changed(before.map(str::as_bytes), "orders", is_paused);
+            assert_eq!(written.as_deref(), after.map(str::as_bytes), "{before:?}");
+        };
+        check(None, true, Some(r#"["orders"]"#));
+        check(Some(r#"["billing"]"#), true, Some(r#"["billing","orders"]"#));
+        check(Some(r#"["billing","orders"]"#), true, None);
+        check(Some(r#"["billing","orders"]"#), false, Some(r#"["billing"]"#));
+        check(None, false, None);
+        check(Some(r#"{"billing": "until tomorrow"}"#), true, None);
+        check(Some(r#"["billing""#), false, None);
     }
 }
