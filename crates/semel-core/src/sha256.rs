@@ -1,8 +1,8 @@
 //! SHA-256, for everything that is hashed here.
 //!
 //! 1. One place decides whose it is: ring's, which is written by hand for each kind of processor. Where a processor has no
-//!    instructions for it, as on many virtual machines, portable code takes twice as long, and hashing is then the largest single
-//!    part of what a call costs.
+//!    instructions for it, as on many virtual machines, portable code executes half as much again (callgrind), and hashing is then
+//!    the largest single part of what a call costs.
 //! 2. A hash is 32 bytes, and nothing else.
 //!
 //! It does not compare in constant time: whoever compares secrets does that.
