@@ -105,16 +105,21 @@ fn a_place_to_listen_that_is_not_of_this_machine_or_open_to_all_is_told() {
 
 #[test]
 fn a_secret_that_signs_nothing_is_told_at_the_start() {
+    let told = with_a_bad_secret("[[function]]\nname = \"orders\"\nurl = \"https://orders.example.com/\"\n");
+    assert_snapshot!(told);
+}
+
+/// What a server says at its start to a secret that is none, and does not repeat.
+fn with_a_bad_secret(section: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
-    let file =
-        "[[function]]\nname = \"orders\"\nurl = \"https://orders.example.com/\"\nsecret = \"file:secret\"\n";
     fs::write(directory.path().join("secret"), "not base64!").unwrap();
+    let file = format!("{section}secret = \"file:secret\"\n");
     fs::write(directory.path().join("semel.toml"), file).unwrap();
     let serve =
         ["serve", "--config", "semel.toml", "--log", "off", "--store", "memory:", "--listen", "127.0.0.1:0"];
     let told = said_in(directory.path(), &serve);
     assert!(!told.contains("not base64!"), "{told}");
-    assert_snapshot!(told);
+    told
 }
 
 /// What answers may be anything: none of it ends the program but with a message.
@@ -283,13 +288,6 @@ fn what_is_too_long_to_be_asked_for_is_told() {
 
 #[test]
 fn a_source_whose_secret_signs_nothing_is_told_at_the_start() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = "[[source]]\nname = \"hooks\"\nauth = \"standard-webhooks\"\nsecret = \"file:secret\"\n";
-    fs::write(directory.path().join("secret"), "not base64!").unwrap();
-    fs::write(directory.path().join("semel.toml"), file).unwrap();
-    let serve =
-        ["serve", "--config", "semel.toml", "--log", "off", "--store", "memory:", "--listen", "127.0.0.1:0"];
-    let told = said_in(directory.path(), &serve);
-    assert!(!told.contains("not base64!"), "{told}");
+    let told = with_a_bad_secret("[[source]]\nname = \"hooks\"\nauth = \"standard-webhooks\"\n");
     assert_snapshot!(told);
 }
