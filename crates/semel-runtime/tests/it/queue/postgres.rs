@@ -3,6 +3,7 @@
 mod bloat;
 mod broken_line;
 mod crowds;
+mod format;
 mod frozen;
 mod hints;
 mod lists;
