@@ -3,7 +3,7 @@
 use super::{
     client::{Client, Server, print},
     list::state,
-    text::{Table, bytes, clean, count, lasting},
+    text::{bytes, clean, count, lasting},
 };
 use crate::{
     api::views::{FunctionsView, LedgersView, ServerView, StoreView},
@@ -49,6 +49,13 @@ impl Finding {
         Self { is_well: true, is_noted: true, what: what.to_owned(), remedy }
     }
 
+    /// A line, and one for what to do. Nothing is cut: this is what somebody came for.
+    fn text(&self) -> String {
+        let hint =
+            if self.remedy.is_empty() { String::new() } else { format!("      hint: {}\n", self.remedy) };
+        format!("{}  {}\n{hint}", self.mark(), self.what)
+    }
+
     const fn mark(&self) -> &'static str {
         match (self.is_well, self.is_noted) {
             (true, false) => "ok",
@@ -66,11 +73,7 @@ pub(super) fn run(typed: &Typed) -> Result<(), Failure> {
         let finding = |it: &Finding| json!({ "is_well": it.is_well, "what": it.what, "remedy": it.remedy });
         print(&format!("{:#}\n", findings.iter().map(finding).collect::<Value>()));
     } else {
-        let mut table = Table::new(&["", "WHAT", "REMEDY"]);
-        for it in &findings {
-            table.add(vec![it.mark().to_owned(), it.what.clone(), it.remedy.clone()]);
-        }
-        print(&table.text());
+        print(&findings.iter().map(Finding::text).collect::<String>());
     }
     match findings.iter().filter(|it| !it.is_well).count() as u64 {
         0 => Ok(()),
