@@ -227,8 +227,11 @@ fn jwks(section: &Section<'_>, guard: &Policy) -> Option<String> {
 
 fn listed<'a>(section: &Section<'a>, key: &'a str, parse: fn(&str) -> Result<String, Wanted>) -> Vec<String> {
     let listed = section.one_or_more(key, parse).unwrap_or_default();
-    if !section.has(key) || section.is_empty_list(key) || listed.len() > LISTED_MAX {
-        section.missing(key, &format!("1 to {LISTED_MAX} of them, in a list"));
+    let wanted = format!("1 to {LISTED_MAX} of them, in a list");
+    if !section.has(key) {
+        section.missing(key, &wanted);
+    } else if section.is_empty_list(key) || listed.len() > LISTED_MAX {
+        section.wrong(key, &section.found(key), &wanted);
     }
     listed
 }

@@ -49,7 +49,7 @@ fn read_table(section: &Section<'_>, depth: usize) -> Option<Filter> {
         }
     }
     if section.keys().is_empty() {
-        section.add(Mistake::missing("filter", &section.place(""), "at least one attribute, such as `type`"));
+        section.wrong("", "{}", "at least one attribute, such as `type`");
     }
     made(section, "", all, Filter::all)
 }

@@ -72,7 +72,8 @@ impl<'a> Section<'a> {
 
     /// A key as messages name it.
     pub(crate) fn path(&self, key: &str) -> String {
-        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+        let dot = if self.name.is_empty() || key.is_empty() { "" } else { "." };
+        format!("{}{dot}{key}", self.name)
     }
 
     /// Where the value of a key stands, or the section itself.
