@@ -94,7 +94,7 @@ mod tests {
         execution::{Arrival, Origin, claimed},
         fingerprint::Fingerprint,
         key::Key,
-        record::Holder,
+        record::{Body, Holder},
     };
     use std::time::Duration;
 
@@ -114,9 +114,42 @@ mod tests {
         Execution::accepted(NOW, arrival, NOW)
     }
 
+    fn running() -> Execution {
+        claimed(NOW, &execution(), Holder(1), NOW + Duration::from_mins(1)).unwrap()
+    }
+
     fn after(input: Input) -> Execution {
-        let running = claimed(NOW, &execution(), Holder(1), NOW + Duration::from_mins(1)).unwrap();
-        step(NOW, &running, input, &RetryPolicy::gen2(), Jitter::LEAST).unwrap()
+        step(NOW, &running(), input, &RetryPolicy::gen2(), Jitter::LEAST).unwrap()
+    }
+
+    #[test]
+    fn every_reason_says_what_is_next_whether_its_event_was_kept_or_not() {
+        let said = |reason: Reason| {
+            format!("{}\n  kept: {}\n  not: {}", reason.as_str(), failed(reason, true), failed(reason, false))
+        };
+        insta::assert_snapshot!(Reason::ALL.map(said).join("\n"), @r"
+        fatal
+          kept: Nothing until somebody redrives it: the function said that it never will take it.
+          not: Nothing: its event was not kept.
+        exhausted
+          kept: Nothing until somebody redrives it: no attempts are left.
+          not: Nothing: its event was not kept.
+        window
+          kept: Nothing until somebody redrives it: its retry window is over.
+          not: Nothing: its event was not kept.
+        too_old
+          kept: Nothing until somebody redrives it: the event is too old.
+          not: Nothing: its event was not kept.
+        cancelled
+          kept: Nothing: somebody cancelled it.
+          not: Nothing: somebody cancelled it.
+        dropped
+          kept: Nothing: retry is off, and its event was not kept.
+          not: Nothing: retry is off, and its event was not kept.
+        outcome_unknown
+          kept: Nothing until somebody finds out whether it took effect, and says so.
+          not: Nothing until somebody finds out whether it took effect, and says so.
+        ");
     }
 
     #[test]
@@ -133,6 +166,30 @@ mod tests {
                 Readiness::Paused,
                 "It waits: `orders` is paused. Attempt 1 begins when it is resumed.",
                 "park cancel",
+            ),
+            (
+                execution(),
+                Readiness::Missing,
+                "It waits: there is no function `orders`. Attempt 1 begins when there is.",
+                "park cancel",
+            ),
+            (
+                execution(),
+                Readiness::Down,
+                "Attempt 1 is due at 2026-11-16T01:45:07.123Z; the target of `orders` is down, and is tried now and then.",
+                "park cancel",
+            ),
+            (
+                running(),
+                ready,
+                "Attempt 1 runs since 2026-11-16T01:45:07.123Z; if nothing is heard of it by 2026-11-16T01:46:07.123Z, it is made again.",
+                "cancel",
+            ),
+            (
+                after(Input::Complete(Body::Kept { bytes: Vec::new(), until: NOW })),
+                ready,
+                "Nothing: it took effect, and does not again.",
+                "",
             ),
             (failed, ready, "Attempt 2 begins at 2026-11-16T01:45:17.123Z.", "park cancel"),
             (

@@ -120,8 +120,10 @@ fn told(answers: &[Value], event: &Map<String, Value>) -> String {
             ]);
         }
     }
+    let is_kept = answers.iter().any(|it| it["functions"].as_array().is_some_and(|it| !it.is_empty()));
     let id = event["id"].as_str().unwrap_or_default();
-    format!("{}\nsemel why {}\n", table.text(), clean(id))
+    let next = if is_kept { format!("\nsemel why {}\n", clean(id)) } else { String::new() };
+    table.text() + &next
 }
 
 fn read(typed: &Typed) -> Result<Vec<u8>, Failure> {

@@ -33,3 +33,4 @@ mod stop;
 ))]
 mod stores;
 mod upgrade;
+mod verdicts;

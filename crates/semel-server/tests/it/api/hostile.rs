@@ -183,6 +183,7 @@ async fn every_refusal_says_what_is_wanted_instead() {
         (&put, "/v1/functions/third", nobody.to_owned() + r#", "strict": null, "rate": 7}"#),
         (&put, "/v1/functions/third", r#"{"rate": "often", "answers": 7, "urll": 1}"#.to_owned()),
         (&put, "/v1/functions/third", nobody.to_owned() + r#", "secret": "short"}"#),
+        (&put, "/v1/functions/third", nobody.to_owned() + ", \"secret\": \"0123456789\u{7f}\"}"),
         (&post, "/v1/functions/orders/drain", r#"{"within_secs": 301}"#.to_owned()),
         (&post, "/v1/functions/orders/drain", r#"{"within_secs": "long"}"#.to_owned()),
         (&post, "/v1/bulk", r#"{"action": "redrive"}"#.to_owned()),

@@ -13,3 +13,4 @@ mod sources;
 mod stop;
 mod support;
 mod sync;
+mod wanted;
