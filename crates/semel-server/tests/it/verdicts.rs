@@ -68,7 +68,7 @@ fn story(next: &str, can: &[&str], result: &Value) -> Value {
     })
 }
 
-/// Every remedy of the doctor stands in here.
+/// Every remedy of the doctor stands in here, but that for a store that keeps nothing: see `cli::verbs`.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_server_with_everything_wrong_each_thing_has_its_remedy() {
     let store = json!({

@@ -1,4 +1,4 @@
-//! A value that is none, of every kind that functions, sources and tokens have: what is wanted instead.
+//! A value that is none, of every kind that functions, sources, tokens and stores have: what is wanted instead.
 
 use crate::support::semel;
 use insta::assert_snapshot;

@@ -1,7 +1,7 @@
 //! What is in the tables stays readable: a queue as version 1 of them kept it, in `fixtures/`.
 //!
-//! `SEMEL_BLESS=1` prints the statements that fill them, if there are none. The tables are those of `semel schema` at that
-//! time.
+//! `SEMEL_BLESS=1` prints the statements that fill them, if there are none. A program of version 2 has written both: that only
+//! added the table `_past`, which is left out.
 
 use super::{accept, claim, demand, due, queue};
 use semel_core::{
@@ -111,7 +111,7 @@ async fn dumped(queue: &PostgresQueue) -> String {
     statements.join("\n")
 }
 
-/// What it holds, an execution a line.
+/// What it holds: where each execution stands, and what it was given; not the moments of its past.
 async fn told(queue: &PostgresQueue) -> String {
     let ids: Vec<_> = ids().iter().map(|it| due(queue, it, None).id()).collect();
     let found = queue.get(&ids).await.unwrap();
